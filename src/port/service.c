@@ -305,7 +305,7 @@ static int seek(struct service *s, struct leat_port_consumer *c, struct leat_err
 
 static int rows_of(struct service *s, struct leat_port_consumer *c, struct leat_error *error)
 {
-    struct leat_ask_rows ask;
+    struct leat_ask_rows ask = {0};
     struct leat_reply_rows rows;
     int rc = read_ask(s, c, &ask, sizeof ask, "asks for no epoch", error);
     if (rc)
@@ -387,7 +387,7 @@ static int make(struct service *s, struct leat_port_consumer *c, struct leat_err
 /* The feeder draws it, if it is not there. */
 static int order_of(struct service *s, struct leat_port_consumer *c, struct leat_error *error)
 {
-    struct leat_ask_rows ask;
+    struct leat_ask_rows ask = {0};
     int rc = read_ask(s, c, &ask, sizeof ask, "asks for the order of no epoch", error);
     if (!rc && !c->line->samples)
         rc = leat_fail(error, LEAT_E_FORMAT, "a consumer asks for the order of no epoch");

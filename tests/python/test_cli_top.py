@@ -183,7 +183,7 @@ def test_the_processes_of_a_launcher_are_named(numbers: leat.Dataset, tmp_path: 
     ) as process:
         assert process.stdout and process.stdout.readline() == "open\n"
         done = command("top", process.pid, "--json", code=2)
-        named = re.search(r"started, these have loaders: (\d+)$", done.stderr, re.MULTILINE)
+        named = re.search(r"started have loaders: (\d+)$", done.stderr, re.MULTILINE)
         assert "has no loader of leat" in done.stderr and named, done.stderr
         assert seen(int(named[1]))[0]["epoch"] == 0
         process.communicate()
