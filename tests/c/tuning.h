@@ -1,4 +1,4 @@
-/* What a test's writers add to their files. Linked with --wrap=leat_store_layout_init. */
+/* The numbers by which a test's writers add to their files. Linked with --wrap=leat_store_layout_init. */
 #ifndef LEAT_TESTS_TUNING_H
 #define LEAT_TESTS_TUNING_H
 

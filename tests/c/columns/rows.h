@@ -16,7 +16,7 @@ static inline int rows_no_sync(int fd)
 
 static char path[PATH_MAX + 16]; /* the file of a test */
 
-/* What the library calls: those of calls.c, or a test's. */
+/* The calls of the library to the system: those of calls.c, or a test's. */
 static struct calls {
     int (*open)(const char *path, int flags, mode_t mode);
     int (*allocate)(int fd, uint64_t offset, uint64_t bytes);

@@ -81,7 +81,7 @@ TEST(an_epoch_behind_100000_phases_is_found)
     leat_plan_free(far);
 }
 
-/* What a state says of its epoch's begin stays in use. Here it is something that no run would have come to. */
+/* The part of a state on the begin of its epoch stays in use. Here it says something that no run would have come to. */
 TEST(a_decision_in_the_epoch_of_a_state_does_not_go_back_to_those_before)
 {
     struct made m;

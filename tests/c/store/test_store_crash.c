@@ -22,7 +22,7 @@ static int make_folder(void **state)
     return 0;
 }
 
-/* What the library calls. */
+/* The calls of the library to the system. */
 struct calls {
     ssize_t (*write)(int fd, const void *data, size_t bytes, off_t offset);
     int (*truncate)(int fd, off_t bytes);
