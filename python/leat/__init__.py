@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from .functions.keyed import rng as rng
     from .functions.native import get_include as get_include
     from .functions.rows import RowGenerator as RowGenerator
+    from .loading.applying import apply as apply
     from .loading.batch import Batch as Batch
     from .loading.batch import RowError as RowError
     from .loading.consumer import Consumer as Consumer
@@ -113,6 +114,7 @@ _NAMES = {
     "functions.keyed": "rng",
     "functions.native": "get_include",
     "functions.rows": "RowGenerator",
+    "loading.applying": "apply",
     "loading.batch": "Batch RowError",
     "loading.consumer": "Consumer",
     "loading.loader": "Loader",

@@ -355,6 +355,8 @@ static PyMethodDef dataset_methods[] = {
     {"ids", dataset_ids, METH_VARARGS, "ids(position, n): int64 values"},
     {"read", dataset_read, METH_VARARGS, "read(position, field, as_bytes): one stored value"},
     {"place", dataset_place, METH_VARARGS, "place(position, field): (path, sample, line, offset) of its record"},
+    {"lend", py_dataset_lend, METH_VARARGS,
+     "lend([[value, ...] of each field], n): the caller keeps the values until the next call"},
     {"column", dataset_column, METH_VARARGS,
      "column(field, copy, lengths=False): all values of a field of fixed size; or the bytes of each of one that "
      "varies"},

@@ -315,6 +315,8 @@ extern _Thread_local struct py_waiting py_waiting;
 /* made.c: data sets that are not files. */
 PyObject *py_dataset_zip(PyObject *module, PyObject *args);
 PyObject *py_arrays_make(PyObject *module, PyObject *args);
+PyObject *py_lent_make(PyObject *module, PyObject *schema);
+PyObject *py_dataset_lend(PyObject *self, PyObject *args);
 PyObject *py_source_make(PyObject *module, PyObject *args);
 PyObject *py_source_serve(PyObject *module, PyObject *capsule);
 /* Makes an exception that a read has failed with the cause of this one, if it is about that. */

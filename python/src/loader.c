@@ -1,4 +1,5 @@
 /* Loaders: opening (loader_options.c reads with what), closing, and what they can do beyond reading (consumer.c). */
+#include "leat/apply.h"
 #include "leat/feedback.h"
 #include "leat_py.h"
 #include "loader_options.h"
@@ -256,6 +257,21 @@ static PyObject *loader_batch_at(PyObject *self, PyObject *args)
     return py_reader_batch(ok, &l->reader, batch);
 }
 
+/* apply(uint64 keys) -> Batch of as many samples that are lent */
+static PyObject *loader_apply(PyObject *self, PyObject *keys)
+{
+    struct loader *l = (struct loader *)self;
+    struct leat_batch *batch = NULL;
+    Py_buffer view;
+    bool ok;
+    if (PyObject_GetBuffer(keys, &view, PyBUF_SIMPLE))
+        return NULL;
+    PY_READER_CALL(ok, &l->reader,
+                   leat_rows_apply(l->handle, (uint64_t)view.len / sizeof(uint64_t), view.buf, &batch, &error));
+    PyBuffer_Release(&view);
+    return py_reader_batch(ok, &l->reader, batch);
+}
+
 /* consumer(batch_size, beginning) -> Consumer */
 static PyObject *loader_consumer(PyObject *self, PyObject *args)
 {
@@ -289,6 +305,7 @@ static PyMethodDef loader_methods[] = {
     {"plan_domains", loader_plan_domains, METH_VARARGS, "plan_domains(epoch, step): sources and positions of rows"},
     {"batch_at", loader_batch_at, METH_VARARGS,
      "batch_at(epoch, step[, first, n]): that Batch, or n rows of it, computed again"},
+    {"apply", loader_apply, METH_O, "apply(uint64 keys): a Batch of as many samples that are lent"},
     {"consumer", loader_consumer, METH_VARARGS, "consumer(batch_size, beginning): a Consumer of the same rows"},
     {"stats", loader_stats, METH_NOARGS, "stats(): JSON text"},
     {"log", loader_log, METH_VARARGS, "log(first): JSON text of entries"},

@@ -261,6 +261,7 @@ static PyMethodDef functions[] = {
      "find_name(names, name): (the one that is meant or None, what is to be said of one in another form)"},
     {"masks_draw", masks_draw, METH_VARARGS,
      "masks_draw(value, height, width, pixels): how many masks a value has; fills pixels, if there are as many"},
+    {"lent", py_lent_make, METH_O, "lent(schema): a data set that samples are lent to"},
     {"zip", py_dataset_zip, METH_VARARGS, "zip(datasets, names, bare): side by side"},
     {"arrays", py_arrays_make, METH_VARARGS, "arrays(schema, count, [(address, stride)], keep): a data set"},
     {"source", py_source_make, METH_VARARGS, "source(schema, count, version, reader, timeout_s, warn_s): a data set"},

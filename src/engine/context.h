@@ -5,6 +5,7 @@
 #define LEAT_ENGINE_CONTEXT_H
 
 #include "data/dataset.h"
+#include "engine/given.h"
 #include "engine/trace.h"
 #include "op/program.h"
 #include "plan/plan.h"
@@ -50,9 +51,10 @@ struct leat_job_context {
         *packing; /* owned: the rules of the cuts, one per source of the plan; NULL: a row is a sample */
     const struct leat_job_steps *steps; /* for the kind of its rows */
     const struct leat_plan *plan;
-    uint64_t key;           /* the number that the keys of rows are mixed with; 0: they are the plan's */
-    uint64_t *source_begin; /* owned: position of each of the plan's sources in `dataset`, and */
-    uint64_t *row_begin;    /* ... of its first row among all rows that are cut; owned */
+    const struct leat_given_rows *given; /* NULL, or the rows of the call that is made (given.h) */
+    uint64_t key;                        /* the number that the keys of rows are mixed with; 0: they are the plan's */
+    uint64_t *source_begin;              /* owned: position of each of the plan's sources in `dataset`, and */
+    uint64_t *row_begin;                 /* ... of its first row among all rows that are cut; owned */
     const struct leat_program *program;
     struct leat_feed *feeds;
     size_t n_feeds;   /* fields that the program takes */

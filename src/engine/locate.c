@@ -30,7 +30,11 @@ int leat_job_plan(struct leat_job *j, uint64_t first, uint64_t left, uint64_t *f
     j->chunk.row = 0;
     j->chunk.count = left < c->chunk ? (size_t)left : c->chunk;
     *failed = first;
-    int rc = to->numbers
+    int rc = LEAT_OK;
+    if (c->given)
+        leat_given_rows(c->given, first, j->chunk.count, j->chunk.rows);
+    else
+        rc = to->numbers
                  ? leat_plan_rows_at(c->plan, to->plan.epoch, to->numbers + first, j->chunk.count, j->chunk.rows)
                  : leat_plan_rows(c->plan, &to->plan, first, j->chunk.count, j->chunk.rows);
     if (rc)
@@ -69,12 +73,15 @@ bool leat_job_plan_substitute(struct leat_job *j, size_t i)
     struct leat_job_chunk *chunk = &j->chunk;
     if (chunk->attempts[i] >= LEAT_MAX_SUBSTITUTES)
         return false;
-    struct leat_piece piece =
-        leat_plan_substitute(j->context->plan, j->target.plan.epoch, chunk->rows[i].row, chunk->attempts[i]++);
+    const struct leat_job_context *c = j->context;
+    const uint64_t row = chunk->rows[i].row;
+    const unsigned attempt = chunk->attempts[i]++;
+    const struct leat_piece piece = c->given ? leat_given_substitute(c->given, row, attempt)
+                                             : leat_plan_substitute(c->plan, j->target.plan.epoch, row, attempt);
     if (!piece.count)
         return false;
     chunk->rows[i].piece = piece;
-    return j->context->steps->place(j->context, chunk->rows + i, 1, chunk->positions + i, chunk->refs + i) == 1;
+    return c->steps->place(c, chunk->rows + i, 1, chunk->positions + i, chunk->refs + i) == 1;
 }
 
 /* ---- values ---------------------------------------------------------------------------------- */
@@ -145,8 +152,10 @@ static int locate_others(struct leat_job *j, size_t i)
     j->chunk.culprit = -1;
     for (unsigned p = 1; p < n; p++) { /* a substitute's row has others, too: one of these may have been broken */
         struct leat_sample_ref *ref = &j->chunk.others[i * (c->pieces - 1) + p - 1];
-        const struct leat_piece piece = leat_plan_companion(c->plan, j->target.plan.epoch, j->chunk.rows[i].row,
-                                                            p - 1 + (c->pieces - 1) * j->chunk.attempts[i]);
+        const uint64_t row = j->chunk.rows[i].row;
+        const unsigned number = p - 1 + (c->pieces - 1) * j->chunk.attempts[i];
+        const struct leat_piece piece = c->given ? leat_given_companion(c->given, row, number)
+                                                 : leat_plan_companion(c->plan, j->target.plan.epoch, row, number);
         if (!piece.count)
             return leat_fail(&j->error, LEAT_E_RANGE, "the other samples of row %" PRIu64 " can no longer be planned",
                              j->chunk.rows[i].row);

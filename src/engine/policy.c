@@ -78,11 +78,13 @@ static bool note(struct leat_job *j, uint64_t row, int64_t planned, int code)
     return reason != NULL;
 }
 
-static void say_way_on(struct leat_error *e)
+static void say_way_on(struct leat_job *j)
 {
+    struct leat_error *e = &j->error;
     const size_t used = strlen(e->message);
     snprintf(e->message + used, sizeof e->message - used,
-             "; to go on without it: Loader(on_error=\"skip\" or \"substitute\"), or leat pack --on-error skip");
+             "; to go on without it: %s(on_error=\"skip\" or \"substitute\")%s", j->context->given ? "apply" : "Loader",
+             j->context->given ? "" : ", or leat pack --on-error skip");
 }
 
 enum leat_row_fate leat_policy(struct leat_job *j, uint64_t row, int64_t planned, int code, bool broken)
@@ -94,7 +96,7 @@ enum leat_row_fate leat_policy(struct leat_job *j, uint64_t row, int64_t planned
     }
     if (raises) {
         if (broken && code == LEAT_E_DECODE)
-            say_way_on(&j->error);
+            say_way_on(j);
         leat_job_raise(j, row);
         return LEAT_ROW_RAISED;
     }

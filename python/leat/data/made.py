@@ -61,7 +61,7 @@ def of_arrays(
     count = -1
     for name, given in arrays.items():
         if isinstance(given, Ragged):
-            values, offsets, fields[name] = _as_ragged(name, given, wanted.get(name))
+            values, offsets, fields[name] = as_ragged(name, given, wanted.get(name))
             if count < 0:
                 first, count = name, len(given)
             if len(given) != count:
@@ -70,12 +70,12 @@ def of_arrays(
             at, begins = (a.__array_interface__["data"][0] for a in (values, offsets))
             places.append((at, 0, begins, offsets.itemsize))
             continue
-        array, dtype = _as_rows(name, given)
+        array, dtype = as_rows(name, given)
         if count < 0:
             first, count = name, len(array)
         if len(array) != count:
             raise ValueError(f"all arrays need one length: {first!r} has {count} samples, {name!r} has {len(array)}")
-        fields[name] = _field_of(name, array, dtype, wanted.get(name))
+        fields[name] = field_of(name, array, dtype, wanted.get(name))
         keep.append(array)
         stride = array.strides[0] if len(array) > 1 else array[:1].nbytes
         places.append((array.__array_interface__["data"][0], stride, 0, 0))
@@ -83,9 +83,9 @@ def of_arrays(
     return Dataset(handle, ("arrays", wanted, dict(arrays), version, list(classes)))
 
 
-def _as_ragged(name: str, given: Ragged, wanted: Field | None) -> tuple[Any, Any, Field]:
+def as_ragged(name: str, given: Ragged, wanted: Field | None) -> tuple[Any, Any, Field]:
     """Dense values and offsets that the library takes, and their field."""
-    values, dtype = _as_rows(name, given.values)
+    values, dtype = as_rows(name, given.values)
     offsets = given.offsets.numpy() if hasattr(given.offsets, "detach") else np.asarray(given.offsets)
     if offsets.dtype not in (np.int32, np.int64):
         offsets = offsets.astype(np.int64)
@@ -103,7 +103,7 @@ def _as_ragged(name: str, given: Ragged, wanted: Field | None) -> tuple[Any, Any
     return values, offsets, wanted
 
 
-def _as_rows(name: str, given: Any) -> tuple[np.ndarray[Any, Any], str]:
+def as_rows(name: str, given: Any) -> tuple[np.ndarray[Any, Any], str]:
     """An array with dense rows, without a copy if possible, and the name of its dtype."""
     dtype = None
     if hasattr(given, "detach") and hasattr(given, "device"):
@@ -133,7 +133,7 @@ def _of_tensor(tensor: Any) -> np.ndarray[Any, Any]:
     return array
 
 
-def _field_of(name: str, array: np.ndarray[Any, Any], dtype: str, wanted: Field | None) -> Field:
+def field_of(name: str, array: np.ndarray[Any, Any], dtype: str, wanted: Field | None) -> Field:
     found = _schema.field(dtype, array.shape[1:])
     if wanted is None:
         return found

@@ -90,7 +90,7 @@ def _first_stored(dataset: Any, name: str) -> tuple[Any, int]:
         )
     if not isinstance(dataset, Dataset):
         dataset = next(source for source in dataset.datasets if len(source))
-    return dataset.stored(0, name), int(dataset.ids[0])
+    return dataset.stored(0, name), int(dataset[:1].ids[0])
 
 
 def described(outputs: Outputs | None) -> str:

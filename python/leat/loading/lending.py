@@ -1,0 +1,115 @@
+"""Samples in memory, as the library is lent them: a field and a list of values for each name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..data.made import as_ragged, as_rows, field_of
+from ..data.ragged import Ragged
+from ..data.schema import Field, dtype_name, field
+from ..ops import Decode
+from ..program import Entry
+
+
+def columns_of(
+    samples: Mapping[str, Any], found: list[Entry], wanted: Mapping[str, Field]
+) -> tuple[dict[str, Field], list[list[Any]]]:
+    """The fields that a program takes, and the values of each as buffers, which keep the memory that they are in.
+
+    Raises:
+        TypeError: a value that is no sample of its field; the text names both.
+        ValueError: a field is missing, or has another number of values.
+    """
+    decoded = {name for entry in found if any(isinstance(op, Decode) for op in entry.chain) for name in entry.fields}
+    taken = dict.fromkeys(name for entry in found for name in entry.fields)
+    fields: dict[str, Field] = {}
+    columns: list[list[Any]] = []
+    for name in taken:
+        if name not in samples:
+            raise ValueError(
+                f"outputs take {name!r}, and the samples have {', '.join(map(repr, samples)) or 'nothing'}"
+            )
+        encoded = field("image" if name in decoded else "bytes")
+        fields[name], values = _column(name, samples[name], wanted.get(name), encoded)
+        columns.append(values)
+        if len(values) != len(columns[0]):
+            first = next(iter(taken))
+            raise ValueError(f"{first!r} has {len(columns[0])} values, and {name!r} has {len(values)}")
+    return fields, columns
+
+
+def _column(name: str, given: Any, wanted: Field | None, encoded: Field) -> tuple[Field, list[Any]]:
+    if isinstance(given, Ragged):
+        values, offsets, found = as_ragged(name, given, wanted)
+        return found, [values[a:b] for a, b in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)]
+    if isinstance(given, (str, bytes, bytearray, memoryview, Mapping)) or not hasattr(given, "__len__"):
+        raise TypeError(f"{name!r} is a list of values, one of each sample, not {type(given).__name__}")
+    if hasattr(given, "__array__"):
+        if not hasattr(given, "detach"):
+            given = np.asarray(given)
+            if given.dtype.kind == "S":
+                raise TypeError(
+                    f"{name!r} is an array of fixed strings, which lose their last zeros: give a list of bytes"
+                )
+            if given.dtype.kind in "OU":
+                return _column(name, given.tolist(), wanted, encoded)
+        array, dtype = as_rows(name, given)
+        return field_of(name, array, dtype, wanted), list(array)
+    values = list(given)
+    first = values[0] if values else b""
+    if wanted is None:
+        wanted = _field_like(name, first, encoded)
+    if wanted.kind == "array":
+        return wanted, [_array(name, i, value, wanted) for i, value in enumerate(values)]
+    return wanted, [_bytes(name, i, value, wanted.kind) for i, value in enumerate(values)]
+
+
+def _field_like(name: str, value: Any, encoded: Field) -> Field:
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return encoded
+    if isinstance(value, str):
+        return field("str")
+    array = _as_array(name, 0, value)
+    return field(dtype_name(array.dtype), (None, *array.shape[1:]) if array.ndim else ())
+
+
+def _as_array(name: str, i: int, value: Any) -> np.ndarray[Any, Any]:
+    array = np.asarray(value.detach() if hasattr(value, "detach") else value)
+    if array.dtype.kind not in "biufc":
+        raise TypeError(
+            f"{name!r} of sample {i} is {type(value).__name__}: bytes, text, a number or an array is wanted"
+        )
+    return array
+
+
+def _array(name: str, i: int, value: Any, wanted: Field) -> np.ndarray[Any, Any]:
+    array = _as_array(name, i, value)
+    found = dtype_name(array.dtype)
+    fits = array.ndim == len(wanted.shape) and all(
+        n in (None, m) for n, m in zip(wanted.shape, array.shape, strict=True)
+    )
+    if found != wanted.dtype and array.ndim == 0:
+        array = array.astype(wanted.dtype)
+    elif found != wanted.dtype or not fits:
+        raise TypeError(f"{name!r} of sample {i} is {found} of shape {array.shape}, and the others are {wanted}")
+    return np.ascontiguousarray(array)
+
+
+def _bytes(name: str, i: int, value: Any, kind: str) -> Any:
+    if kind in ("str", "json"):
+        if isinstance(value, str):
+            return value.encode()
+        if kind == "json" and not isinstance(value, (bytes, bytearray, memoryview)):
+            return json.dumps(value).encode()
+    if isinstance(value, bytes):
+        return value
+    try:
+        return memoryview(value).cast("B")  # which the owner cannot resize
+    except TypeError:
+        raise TypeError(
+            f"{name!r} of sample {i} is {type(value).__name__}, and a field of {kind!r} has bytes"
+        ) from None
