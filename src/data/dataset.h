@@ -103,7 +103,8 @@ void leat_fetch_mark(const struct leat_fetch *fetch, enum leat_health health);
  * (length 0: none). */
 void leat_fetch_keep(const struct leat_fetch *fetch, const uint8_t *rows, size_t length);
 
-/* How many samples are lent now. INVALID: it is no data set of leat_dataset_lent. */
-int leat_dataset_lent_count(const struct leat_dataset *dataset, uint64_t *n, struct leat_error *error);
+/* How many samples are lent now, and the bytes of all values of the longest. INVALID: it is no data set of
+ * leat_dataset_lent. */
+int leat_dataset_lent_now(const struct leat_dataset *dataset, uint64_t *n, uint64_t *longest, struct leat_error *error);
 
 #endif

@@ -21,7 +21,7 @@ struct lent {
     struct leat_store_layout layout; /* the schema, checked and copied */
     uint8_t *storage;
     struct leat_lent *values; /* [n_fields][n] */
-    uint64_t n;
+    uint64_t n, longest;      /* bytes of the values of a sample */
 };
 
 static void lent_close(struct leat_source *source)
@@ -134,17 +134,21 @@ int leat_dataset_lend(struct leat_dataset *d, const struct leat_lent *values, ui
         return LEAT_E_INVALID;
     leat_free(l->values);
     l->values = NULL;
-    l->n = 0;
+    l->n = l->longest = 0;
     if (n > LEAT_MOST_LENT)
         return leat_fail(error, LEAT_E_RANGE, "%" PRIu64 " samples are more than can be lent at a time", n);
-    for (size_t f = 0; f < l->source.n_fields; f++)
-        for (uint64_t i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t bytes = 0;
+        for (size_t f = 0; f < l->source.n_fields; f++) {
             int rc = check(l, f, &values[f * n + i], error);
             if (rc) {
                 leat_error_at_sample(error, (int64_t)i, l->layout.fields[f].name);
                 return rc;
             }
+            bytes += values[f * n + i].bytes;
         }
+        l->longest = bytes > l->longest ? bytes : l->longest;
+    }
     if (n && !(l->values = leat_new_array(n * l->source.n_fields, sizeof *values)))
         return leat_fail(error, LEAT_E_NOMEM, "no memory to note %" PRIu64 " samples", n);
     if (n)
@@ -153,9 +157,10 @@ int leat_dataset_lend(struct leat_dataset *d, const struct leat_lent *values, ui
     return LEAT_OK;
 }
 
-int leat_dataset_lent_count(const struct leat_dataset *d, uint64_t *n, struct leat_error *error)
+int leat_dataset_lent_now(const struct leat_dataset *d, uint64_t *n, uint64_t *longest, struct leat_error *error)
 {
     const struct lent *l = lent_of(d, error);
     *n = l ? l->n : 0;
+    *longest = l ? l->longest : 0;
     return l ? LEAT_OK : LEAT_E_INVALID;
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "engine/engine.h"
 
@@ -211,6 +212,7 @@ static int make(struct leat_loader *l, const struct leat_plan_batch *plan, const
         return rc;
     }
     leat_loader_put_out(l, b);
+    l->pace.last_next_ns = leat_clock_ns(); /* it keeps its memory for the next one */
     *out = b;
     return LEAT_OK;
 }
