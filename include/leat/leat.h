@@ -568,7 +568,7 @@ LEAT_API int leat_dataset_ids(const struct leat_dataset *dataset, uint64_t posit
 
 /* One stored value, verified under the data set's recheck policy. `data` belongs to the value; free it with
  * leat_value_clear. `shape` is that of this sample. A photo is the file that was packed, also if it is stored in the
- * fast form. A photo stored as pixels is u8 [height][width][1 or 3], not turned by its orientation. */
+ * fast form. A photo stored as pixels is `decoded`, u8 [height][width][1 or 3], not turned by its orientation. */
 struct leat_value {
     const void *data;
     uint64_t length;
@@ -576,6 +576,7 @@ struct leat_value {
     unsigned ndim;
     int64_t shape[LEAT_MAX_DIMS];
     uint8_t orientation; /* EXIF orientation of a photo that is stored as pixels, 1 to 8; else 0 */
+    bool decoded;        /* an encoded value that is stored as the array that it decodes to, with the array's dtype */
     void *owned;         /* internal */
 };
 LEAT_API int leat_dataset_read(const struct leat_dataset *dataset, uint64_t position, size_t field,
@@ -801,8 +802,7 @@ LEAT_API void leat_loader_interrupt(struct leat_loader *loader);
 /* Sets the epoch that leat_loader_start begins next. *dropped (may be NULL) becomes true if this drops a loaded
  * position in another epoch. */
 LEAT_API int leat_loader_set_epoch(struct leat_loader *loader, uint64_t epoch, bool *dropped, struct leat_error *error);
-/* The current epoch. Before the first start, and once leat_loader_next has returned END, it is the one that begins
- * next. */
+/* The current epoch; before the first start, and once leat_loader_next has returned END, the one that begins next. */
 LEAT_API uint64_t leat_loader_epoch(const struct leat_loader *loader);
 /* Batches that this rank gets in an epoch. */
 LEAT_API uint64_t leat_loader_steps(const struct leat_loader *loader);

@@ -29,7 +29,7 @@
 enum leat_form {
     LEAT_FORM_ORIGINAL = 0, /* its bytes as they came */
     LEAT_FORM_FAST,         /* the form that decodes faster and gives back the original bytes */
-    LEAT_FORM_RAW           /* decoded: pixels */
+    LEAT_FORM_RAW           /* decoded: the elements, such as pixels */
 };
 #define LEAT_FORMS 3
 
@@ -136,8 +136,8 @@ struct leat_codec {
     bool (*rows_are_whole)(const uint8_t *rows, size_t length);
     /* The form of bytes of which no index says it: ORIGINAL or RAW. */
     enum leat_form (*form_of)(const void *data, size_t length);
-    /* Fills in `out`, whose data are a value in the form RAW: data, length, shape and orientation of its elements.
-     * CORRUPT */
+    /* Fills in `out`, whose data are a value in the form RAW: data, length, shape and orientation of its elements, and
+     * their dtype unless it is U8. CORRUPT */
     int (*view)(struct leat_value *out, struct leat_error *error);
 
     /* About the most memory that restoring takes; 0 for bytes that are not in the form FAST. */

@@ -458,8 +458,10 @@ static int read_computed(const struct leat_dataset *d, size_t field, const struc
 /* A value in another form as people see it: a fast photo as its original bytes, a raw one as its elements. */
 static int present(const struct leat_codec *codec, uint8_t form, struct leat_value *out, struct leat_error *error)
 {
-    if (form == LEAT_FORM_RAW)
+    if (form == LEAT_FORM_RAW) {
+        out->decoded = true;
         return codec->view(out, error);
+    }
     uint8_t *original;
     size_t length;
     int rc = codec->restore(out->data, out->length, &original, &length, error);

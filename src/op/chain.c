@@ -178,6 +178,22 @@ static int check_image(const struct leat_chain *chain, uint64_t length, uint32_t
     return LEAT_OK;
 }
 
+/* The facts of an encoded value, in whatever form a loader delivers it. The row has room for an array by its size; the
+ * size of an image follows from decoding it. */
+static int find_facts(const struct leat_codec *codec, const void *data, uint64_t length, struct leat_value_info *info,
+                      struct leat_error *error)
+{
+    struct leat_value raw = {.data = data, .length = length};
+    const enum leat_form form = codec->form_of ? codec->form_of(data, length) : LEAT_FORM_ORIGINAL;
+    int rc = LEAT_OK;
+    if (!codec->image && form == LEAT_FORM_ORIGINAL)
+        rc = codec->probe(data, length, info, error);
+    else if (!codec->image && !(rc = codec->view(&raw, error)))
+        info->size[0] = (uint32_t)raw.shape[0];
+    info->form = (uint8_t)form;
+    return rc;
+}
+
 int leat_chain_apply_image(struct leat_chain *chain, const void *data, uint64_t length, uint32_t height, uint32_t width,
                            const void *moves, uint64_t n_moves, uint64_t key, int64_t sample, struct leat_value *out,
                            struct leat_error *error)
@@ -196,10 +212,8 @@ int leat_chain_apply_image(struct leat_chain *chain, const void *data, uint64_t 
         memcpy(chain->moves, moves, n_moves);
     leat_scratch_stages(chain->scratch)->aims = moves ? chain->moves : NULL;
     const struct leat_codec *codec = leat_codec_of(chain->compiled->in.kind);
-    if (codec && !codec->image && (rc = codec->probe(data, length, &row.info, error)))
+    if (codec && (rc = find_facts(codec, data, length, &row.info, error)))
         return rc;
-    if (codec && codec->form_of) /* as a loader delivers a photo that was packed as pixels */
-        row.info.form = (uint8_t)codec->form_of(data, length);
     out->dtype = chain->result.dtype;
     out->ndim = chain->result.ndim;
     memcpy(out->shape, chain->result.shape, sizeof out->shape);

@@ -174,4 +174,18 @@ MUTATIONS = [
         "g->x += (double)m->x * across;",
         ("py:test_back_to_the_photo.py::test_boxes_come_back_to_where_they_were",),
     ),
+    Mutation(
+        "the chain of a tuple takes an encoded value that is no image as it is stored",
+        "src/op/tuple_compile.c",
+        "if (codec && !codec->image)",
+        "if (false)",
+        ("c:engine/signal_pieces",),
+    ),
+    Mutation(
+        "a decoded value that is no image is looked at as an encoded one",
+        "src/op/chain.c",
+        "if (!codec->image && form == LEAT_FORM_ORIGINAL)",
+        "if (!codec->image)",
+        ("c:engine/signals",),
+    ),
 ]
