@@ -399,7 +399,7 @@ static bool wants_memory(struct leat_job *j, size_t i)
 static int known_broken(struct leat_job *j)
 {
     return leat_fail(&j->error, LEAT_E_DECODE,
-                     "the photo was found broken when it was packed or first used; replace it, or choose "
+                     "the value was found broken when it was packed or first used; replace it, or choose "
                      "on_error skip or substitute");
 }
 
@@ -524,7 +524,7 @@ int leat_job_make_row(struct leat_job *j, struct leat_scratch *scratch, size_t i
     int rc = make_from_values(j, scratch, i, &broken, &blamed);
     if (rc == LEAT_JOB_ROOM || rc == LEAT_IO_PENDING)
         return LEAT_JOB_ROOM;
-    /* A photo that is known to be broken stays so whatever comes of reading it again. */
+    /* A value that is known to be broken stays so whatever comes of reading it again. */
     if (known && !broken && !(rc && j->context->on_error == LEAT_ON_ERROR_RAISE)) {
         rc = known_broken(j);
         blamed = known;

@@ -37,8 +37,9 @@ static int find_field(const struct leat_dataset *documents, const char *name, si
     if (f->kind != LEAT_KIND_ARRAY || f->ndim != 1 ||
         f->dtype > LEAT_I64) /* the integers stand first in the enumeration */
         return leat_fail(error, LEAT_E_TYPE,
-                         "field \"%s\" is no list of integers: rows are made of fields such as uint16 (None,)",
-                         f->name);
+                         "field \"%s\", of kind %s, is no list of integers: rows are made of fields such as uint16 "
+                         "(None,)",
+                         f->name, leat_kind_name(f->kind));
     for (size_t k = LEAT_PACKED_DOC_IDS; k < LEAT_PACKED_FIELDS; k++)
         if (!strcmp(f->name, (const char *[]){"", "doc_ids", "positions", "loss_mask"}[k]))
             return leat_fail(error, LEAT_E_INVALID, "the field of tokens is called \"%s\", as what packing adds to it",

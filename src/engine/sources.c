@@ -160,8 +160,11 @@ static int describe_groups(struct leat_dataset *dataset, const struct leat_bucke
     const bool array = fields[f].kind == LEAT_KIND_ARRAY;
     if (array ? !fields[f].ndim || fields[f].shape[0] >= 0
               : fields[f].kind != LEAT_KIND_BYTES && fields[f].kind != LEAT_KIND_STR)
-        return leat_fail(error, LEAT_E_TYPE,
-                         "field \"%s\" does not vary in length: batches by length need one that does", fields[f].name);
+        return leat_fail(
+            error, LEAT_E_TYPE,
+            "field \"%s\", of kind %s, is no array that varies in length, nor bytes or text: batches by length "
+            "need one",
+            fields[f].name, leat_kind_name(fields[f].kind));
     uint64_t element = array ? leat_dtype_size(fields[f].dtype) : 1;
     for (unsigned d = 1; array && d < fields[f].ndim; d++)
         element *= (uint64_t)fields[f].shape[d];
@@ -194,8 +197,9 @@ static int count_in_samples(struct leat_dataset *dataset, uint32_t k, const char
                          "source %" PRIu32 " has no field \"%.64s\" whose elements could be counted as tokens", k,
                          name);
     if (fields[f].kind != LEAT_KIND_ARRAY || !fields[f].ndim)
-        return leat_fail(error, LEAT_E_TYPE, "field \"%s\" of source %" PRIu32 " is no array: it has no tokens", name,
-                         k);
+        return leat_fail(error, LEAT_E_TYPE,
+                         "field \"%s\" of source %" PRIu32 ", of kind %s, is no list: it has no tokens", name, k,
+                         leat_kind_name(fields[f].kind));
     uint64_t element = leat_dtype_size(fields[f].dtype);
     *tokens = 1;
     for (unsigned d = fields[f].shape[0] < 0; d < fields[f].ndim; d++)

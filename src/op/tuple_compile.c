@@ -34,6 +34,11 @@ static int take_field(struct leat_compiled_chain *chain, struct leat_compiled *c
     c->normalized = field->normalized;
     const struct leat_codec *codec = leat_codec_of(c->in.kind);
     bool image = (codec && codec->image) || leat_type_is_image(&c->in);
+    if (codec && !codec->image)
+        return leat_fail(error, LEAT_E_TYPE,
+                         "Field '%s' holds %ss, and of encoded values a tuple takes images alone: give the field a "
+                         "chain of its own.",
+                         c->field, codec->name);
     c->pixels = c->role == LEAT_ROLE_MASK || (c->role == LEAT_ROLE_NONE && image);
     chain->n_targets += !c->pixels;
     if (leat_role_fits(field))

@@ -181,15 +181,16 @@ const char *leat_store_fault_text(enum leat_fault_kind kind)
     case LEAT_FAULT_PAYLOAD_PAGE:
         return "a page of the values fails its checksum";
     case LEAT_FAULT_ROWS:
-        return "the row index of the photo fails its checksum";
+        return "the row index of the value fails its checksum";
     case LEAT_FAULT_FORM:
-        return "the photo is not stored in the form that the index says";
+        return "the value is not stored in the form that the index says";
     case LEAT_FAULT_TEXT:
         return "the value is not text, or not JSON, as its field says: the file was not made by leat";
     case LEAT_FAULT_CODE:
         return "the code of the text is that of another: the file was not made by leat";
     case LEAT_FAULT_RESTORE:
-        return "the photo in the fast form does not give back the file that it was made from, or not its pixels";
+        return "the value in the fast form does not give back the file that it was made from, or does not decode as "
+               "that";
     }
     return "unknown fault";
 }

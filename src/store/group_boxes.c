@@ -9,7 +9,7 @@ static uint32_t find_image(const struct leat_group *g, uint64_t input, struct le
     uint32_t v = 0;
     for (uint32_t f = 0; f < l->n_stored; f++) {
         *value = l->info[f].varying ? leat_group_value_at(g, input, v++) : NULL;
-        if (l->fields[f].role == LEAT_ROLE_NONE && (l->info[f].codec || l->fields[f].layout))
+        if (leat_store_is_image(l, f))
             return f;
     }
     return UINT32_MAX;

@@ -102,6 +102,13 @@ struct leat_store_layout {
 int leat_store_layout_init(struct leat_store_layout *layout, const struct leat_field *fields, size_t n_fields,
                            struct leat_error *error);
 void leat_store_layout_destroy(struct leat_store_layout *layout);
+/* Whether a stored field has images, beside which boxes may stand: encoded ones, or arrays. */
+static inline bool leat_store_is_image(const struct leat_store_layout *layout, uint32_t field)
+{
+    const struct leat_codec *codec = layout->info[field].codec;
+    const struct leat_field *f = &layout->fields[field];
+    return f->role == LEAT_ROLE_NONE && ((codec && codec->image) || f->layout);
+}
 
 static inline uint64_t leat_store_align(uint64_t n, uint64_t alignment)
 {

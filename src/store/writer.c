@@ -175,7 +175,7 @@ bool leat_writer_boxes(const struct leat_writer *w, size_t field, struct leat_bo
 {
     bool image = false;
     for (uint32_t f = 0; f < w->layout.n_stored; f++)
-        image |= w->layout.fields[f].role == LEAT_ROLE_NONE && (w->layout.info[f].codec || w->layout.fields[f].layout);
+        image |= leat_store_is_image(&w->layout, f);
     if (!image || field >= w->layout.n_stored || !leat_role_is_boxes(w->layout.fields[field].role))
         return false;
     pthread_mutex_t *lock = (pthread_mutex_t *)&w->lock;

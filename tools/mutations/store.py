@@ -101,4 +101,11 @@ MUTATIONS = [
         "for (uint64_t page = 0; page + 1 < n; page++)",
         ("c:store/store_pages",),
     ),
+    Mutation(
+        "boxes are counted beside any encoded value",
+        "src/store/layout.h",
+        "((codec && codec->image) || f->layout)",
+        "(codec || f->layout)",
+        ("c:engine/signal_pieces",),
+    ),
 ]
