@@ -354,7 +354,7 @@ static int prepare(struct work *work)
         cli_say(forms->command, "%s has no photos.", forms->path);
         return CLI_EXIT_FAILED;
     }
-    if (cli_refuse_pixels(forms->command, work->source, forms->path))
+    if (cli_refuse_decoded(forms->command, work->source, forms->path))
         return CLI_EXIT_FAILED;
     work->field = fields[i];
     work->field.flags = 0; /* not a file of a folder any more: the name is left out */

@@ -107,11 +107,28 @@ static bool write_pnm_header(FILE *out, const struct leat_value *value)
                    value->shape[0]) > 0;
 }
 
-static bool write_value(FILE *out, const struct leat_field *field, const struct leat_value *value, bool raw)
+/* What is written of a value: its bytes, which may be text, an image file of its pixels, or its elements as text. */
+enum written { BYTES, TEXT, PIXELS, ELEMENTS };
+
+static bool is_text(const struct leat_field *field)
 {
-    if (field->kind == LEAT_KIND_IMAGE && value->ndim == 3 && !raw && !write_pnm_header(out, value))
+    return field->kind == LEAT_KIND_STR || field->kind == LEAT_KIND_JSON;
+}
+
+static enum written written_of(const struct leat_field *field, const struct leat_value *value, bool raw)
+{
+    if (is_text(field))
+        return TEXT;
+    if (raw || (field->kind != LEAT_KIND_ARRAY && !value->decoded))
+        return BYTES;
+    return field->kind == LEAT_KIND_IMAGE ? PIXELS : ELEMENTS;
+}
+
+static bool write_value(FILE *out, const struct leat_value *value, enum written written)
+{
+    if (written == PIXELS && !write_pnm_header(out, value))
         return false;
-    if (field->kind != LEAT_KIND_ARRAY || raw)
+    if (written != ELEMENTS)
         return fwrite(value->data, 1, (size_t)value->length, out) == value->length;
     size_t at = 0;
     print_array(out, value, 0, &at);
@@ -125,11 +142,6 @@ struct target {
     FILE *out;
     bool terminal;
 };
-
-static bool is_text(const struct leat_field *field)
-{
-    return field->kind == LEAT_KIND_STR || field->kind == LEAT_KIND_JSON;
-}
 
 static bool open_target(const struct cli_command *command, const struct cat *wish, struct target *target)
 {
@@ -166,14 +178,16 @@ static int deliver(const struct cli_command *command, struct leat_dataset *datas
 {
     size_t n_fields;
     const struct leat_field *field = &leat_dataset_fields(dataset, &n_fields)[index];
-    const bool text = is_text(field), binary = !text && (field->kind != LEAT_KIND_ARRAY || wish->raw);
     struct target target = {0};
     struct leat_error error;
     int exit_code = CLI_EXIT_OK;
     bool good = true;
     for (uint64_t i = begin; i < end && good && !exit_code; i++) {
         struct leat_value value = {0};
-        if (leat_dataset_read(dataset, i, index, &value, &error)) {
+        const int rc = leat_dataset_read(dataset, i, index, &value, &error);
+        const enum written written = written_of(field, &value, wish->raw);
+        const bool binary = written == BYTES || written == PIXELS;
+        if (rc) {
             exit_code = cli_fail(command, &error, NULL);
         } else if (binary && !wish->out && !wish->force && isatty(STDOUT_FILENO)) {
             cli_say(command,
@@ -184,8 +198,8 @@ static int deliver(const struct cli_command *command, struct leat_dataset *datas
         } else if (!target.out && !open_target(command, wish, &target)) {
             exit_code = CLI_EXIT_FAILED;
         } else {
-            good = write_value(target.out, field, &value, wish->raw);
-            if (good && field->kind != LEAT_KIND_ARRAY && (target.terminal || (text && wish->opening.where)))
+            good = write_value(target.out, &value, written);
+            if (good && written != ELEMENTS && (target.terminal || (written == TEXT && wish->opening.where)))
                 good = fputc('\n', target.out) != EOF;
         }
         leat_value_clear(&value);

@@ -155,11 +155,13 @@ static void print_shards(const json_t *shards)
     }
 }
 
-/* The forms of photos, if not all are original. */
-static void print_photos(const json_t *photos)
+/* The forms of photos, and of other encoded values, if not all are original. */
+static void print_photos(const struct leat_dataset *dataset, const json_t *photos)
 {
-    static const char *const keys[] = {"fast", "raw", "original"}, *const words[] = {"fast", "raw (pixels)",
-                                                                                     "original"};
+    const bool images = cli_encodes_photos_alone(dataset);
+    const char *const keys[] = {"fast", "raw", "original"}, *const words[] = {"fast",
+                                                                              images ? "raw (pixels)" : "raw (decoded)",
+                                                                              "original"};
     char a[32], b[32];
     if (!json_object_get(photos, "fast") && !json_object_get(photos, "raw"))
         return;
@@ -168,8 +170,11 @@ static void print_photos(const json_t *photos)
         if (!one)
             continue;
         const uint64_t bytes = cli_whole(one, "bytes"), original = cli_whole(one, "original_bytes");
-        printf("%-14s %s %s, %s", shown++ ? "" : "photos", cli_count(cli_whole(one, "count"), a), words[i],
-               cli_bytes(bytes, b));
+        printf("%-14s %s %s, %s",
+               shown++  ? ""
+               : images ? "photos"
+                        : "encoded",
+               cli_count(cli_whole(one, "count"), a), words[i], cli_bytes(bytes, b));
         if (i < 2 && original)
             printf(" (%.2f times the %s that came)", (double)bytes / (double)original, cli_bytes(original, b));
         putchar('\n');
@@ -194,7 +199,7 @@ static void print_person(const struct leat_dataset *dataset, const json_t *info)
         printf("broken         %s\n", cli_count(cli_whole(info, "broken"), a));
     if (json_is_integer(json_object_get(info, "bytes")))
         printf("size           %s\n", cli_bytes(cli_whole(info, "bytes"), a));
-    print_photos(json_object_get(info, "photos"));
+    print_photos(dataset, json_object_get(info, "photos"));
     print_fields(dataset);
     print_classes(dataset);
     print_shards(json_object_get(info, "shards"));

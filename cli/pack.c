@@ -442,7 +442,7 @@ static int run(const struct cli_command *command, int argc, char **argv)
         pack->options.metadata = leat_dataset_metadata(pack->dataset);
     if ((metadata = cli_metadata_left_out(command, pack->dataset, pack->options.metadata)))
         pack->options.metadata = metadata;
-    if (cli_refuse_pixels(command, pack->dataset, pack->src)) {
+    if (cli_refuse_decoded(command, pack->dataset, pack->src)) {
         exit_code = CLI_EXIT_FAILED;
         goto out;
     }

@@ -400,18 +400,33 @@ fail:
     return NULL;
 }
 
-bool cli_refuse_pixels(const struct cli_command *command, const struct leat_dataset *dataset, const char *path)
+bool cli_encodes_photos_alone(const struct leat_dataset *dataset)
+{
+    size_t n;
+    const struct leat_field *fields = leat_dataset_fields(dataset, &n);
+    for (size_t i = 0; i < n; i++) /* encoded kinds stand behind the plain ones */
+        if (fields[i].kind > LEAT_KIND_JSON && fields[i].kind != LEAT_KIND_IMAGE)
+            return false;
+    return true;
+}
+
+bool cli_refuse_decoded(const struct cli_command *command, const struct leat_dataset *dataset, const char *path)
 {
     json_t *about = cli_about(dataset);
     const bool raw = json_object_get(json_object_get(about, "photos"), "raw") != NULL;
     json_decref(about);
-    if (raw)
+    if (raw && cli_encodes_photos_alone(dataset))
         cli_say(
             command,
             "%s holds photos as pixels (it was packed with --photos raw), not the files that they were made from: name "
             "the folder or file "
             "with those. Where they are gone, leat cat gives each photo as a PPM, which can be made a PNG and packed.",
             path);
+    else if (raw)
+        cli_say(command,
+                "%s holds decoded values (it was packed with --photos raw), not those that they were made from: name "
+                "the folder or file with those.",
+                path);
     return raw;
 }
 

@@ -70,9 +70,12 @@ void cli_print_json(json_t *object);
 /* A file as text, NUL-terminated and freed with free; NULL after a message. */
 char *cli_read_text(const struct cli_command *command, const char *path, size_t *length);
 
-/* Photos that are stored as pixels cannot be packed again, because the original files are gone. Returns true for such,
- * after a message. */
-bool cli_refuse_pixels(const struct cli_command *command, const struct leat_dataset *dataset, const char *path);
+/* Whether no field has encoded values of another kind than photos. */
+bool cli_encodes_photos_alone(const struct leat_dataset *dataset);
+
+/* Photos that are stored as pixels, and other values that are stored decoded, cannot be packed again, because what they
+ * were made from is gone. Returns true for such, after a message. */
+bool cli_refuse_decoded(const struct cli_command *command, const struct leat_dataset *dataset, const char *path);
 
 /* Opens a data set; `options` may be NULL. After a message it returns NULL. */
 struct leat_dataset *cli_open(const struct cli_command *command, const char *path,

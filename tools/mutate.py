@@ -188,17 +188,13 @@ class Copy:
     def _c_test(self, test: dict[str, object], tier: str) -> str | None:
         command = test["cmd"]
         assert isinstance(command, list)
-        self.build("asan", str(Path(command[0]).relative_to(self.root / "build" / "asan")), *self._others(test))
+        built = self.root / "build" / "asan"  # the test, and the programs that it starts
+        self.build("asan", *(str((built / c).relative_to(built)) for c in command if built in (built / c).parents))
         own = test["env"]
         assert isinstance(own, dict)
         code, text = self.run(*command, limit_s=HANG_S, at="build/asan", **SANITIZERS, **own)  # as Meson does
         bad = [line for line in text.splitlines() if line.startswith("not ok") or "ERROR: " in line]
         return None if code == 0 and not bad else (bad + text.splitlines()[-1:] + ["it failed"])[0]
-
-    def _others(self, test: dict[str, object]) -> list[str]:
-        """What the test starts: it is built with it."""
-        depends = test.get("depends")
-        return ["cli/leat"] if isinstance(depends, list) and any("leat@exe" in d for d in depends) else []
 
     def _python(self, *command: object) -> str | None:
         path = os.pathsep.join([str(self.package), str(self.root / "tests" / "python")])

@@ -52,4 +52,11 @@ MUTATIONS = [
         "taken |= false;",
         ("py:test_cli_replay.py::test_no_output_is_written_over_another",),
     ),
+    Mutation(
+        "a value that is stored decoded is written as bytes",
+        "cli/cat.c",
+        "(field->kind != LEAT_KIND_ARRAY && !value->decoded)",
+        "field->kind != LEAT_KIND_ARRAY",
+        ("c:cli/signals",),
+    ),
 ]
