@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "engine/engine.h"
+#include "engine/loader.h"
 #include "engine/results.h"
 #include "engine/task.h"
 

@@ -8,6 +8,8 @@
  * window when it catches up. So a consumer that stops reading never holds up another. ordered.c puts its batches
  * together.
  */
+#include "engine/consumer.h"
+
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -17,9 +19,11 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
-#include "engine/engine.h"
+#include "engine/control.h"
 #include "engine/interrupt.h"
 #include "engine/job.h"
+#include "engine/loader.h"
+#include "engine/ordered.h"
 #include "engine/record.h"
 #include "engine/side.h"
 #include "engine/stats.h"

@@ -8,8 +8,8 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "engine/engine.h"
 #include "engine/kept.h"
+#include "engine/loader.h"
 #include "engine/open.h"
 #include "engine/side.h"
 #include "engine/sources.h"

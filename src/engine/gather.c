@@ -25,6 +25,8 @@
  * Rows are known by their number in the epoch, keys are made of that, and so a row's bytes are those of the ordered
  * run.
  */
+#include "engine/gather.h"
+
 #include <string.h>
 
 #include "base/alloc.h"

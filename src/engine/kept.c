@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-#include "engine/engine.h"
+#include "engine/loader.h"
 #include "engine/task.h"
 
 #define LENDERS 4 /* batches that give up their pages for one that would have to wait for new ones */

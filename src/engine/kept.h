@@ -4,7 +4,7 @@
 #ifndef LEAT_ENGINE_KEPT_H
 #define LEAT_ENGINE_KEPT_H
 
-#include "engine/engine.h"
+#include "engine/loader.h"
 
 /* The batches of the window from index `from` on leave it, and their rows are kept for a plan with other borders; if
  * rows depend on more than their number in the epoch, nothing happens. */

@@ -3,13 +3,14 @@
  * (the next batch, a batch given back) and from changes of the plan (control.c); each notes the work that is due, and
  * leat_loader_settle does it.
  */
+#include "engine/loader.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "engine/engine.h"
 #include "engine/kept.h"
 #include "engine/reserve.h"
 #include "engine/run.h"

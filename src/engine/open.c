@@ -15,9 +15,10 @@
 #include "base/cpu.h"
 #include "base/error.h"
 #include "engine/context.h"
-#include "engine/engine.h"
 #include "engine/executor.h"
 #include "engine/kept.h"
+#include "engine/loader.h"
+#include "engine/ordered.h"
 #include "engine/packing.h"
 #include "engine/record.h"
 #include "engine/reserve.h"
@@ -25,6 +26,7 @@
 #include "engine/side.h"
 #include "engine/sources.h"
 #include "engine/task.h"
+#include "engine/unordered.h"
 
 #define WINDOW_BATCHES 24
 #define LEAST_BATCHES 3

@@ -4,7 +4,7 @@
 #ifndef LEAT_ENGINE_OPEN_H
 #define LEAT_ENGINE_OPEN_H
 
-#include "engine/engine.h"
+#include "engine/loader.h"
 
 /* ---- without the lock ------------------------------------------------------------------------ */
 

@@ -10,10 +10,13 @@
  * Rows are copied for all but the last consumer that needs them: a batch that was handed out is its consumer's to write
  * to. A loader that nobody else reads is the simple case: its next batch is the first of the window, which leaves it.
  */
+#include "engine/ordered.h"
+
 #include <inttypes.h>
 
 #include "base/error.h"
-#include "engine/engine.h"
+#include "engine/control.h"
+#include "engine/loader.h"
 #include "engine/side.h"
 #include "engine/task.h"
 

@@ -17,7 +17,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "engine/engine.h"
+#include "engine/loader.h"
 
 #define NAME "leat-loaders"
 #define EVERY_NS INT64_C(100000000)

@@ -27,7 +27,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "engine/engine.h"
+#include "engine/loader.h"
 
 #define KEPT_EPOCHS 2
 #define RECORD_VERSION 1

@@ -4,7 +4,7 @@
 #ifndef LEAT_ENGINE_RECORD_H
 #define LEAT_ENGINE_RECORD_H
 
-#include "engine/engine.h"
+#include "engine/loader.h"
 
 /* The record of which rows were handed out together, in a folder: docs/order.md. Errors: IO, NOMEM. */
 int leat_record_open(const char *folder, const struct leat_loader *loader, uint64_t seed, uint32_t rank,

@@ -5,7 +5,7 @@
 #ifndef LEAT_ENGINE_SERVED_H
 #define LEAT_ENGINE_SERVED_H
 
-#include "engine/engine.h"
+#include "engine/loader.h"
 
 /* Whether a port can be opened over it: INVALID gives the reason. */
 int leat_served_check(const struct leat_loader *loader, struct leat_error *error);

@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "engine/engine.h"
+#include "engine/loader.h"
 
 int leat_loader_fail_folded(uint64_t epoch, uint64_t step, struct leat_error *error)
 {

@@ -4,7 +4,7 @@
 #ifndef LEAT_ENGINE_SIDE_H
 #define LEAT_ENGINE_SIDE_H
 
-#include "engine/engine.h"
+#include "engine/loader.h"
 
 /* Begins to make a batch on the side of the window; `for_whom`, not NULL, is its owner. `numbers`: its rows, or NULL.
  * Errors: NOMEM, those of leat_loader_ask. */

@@ -4,7 +4,7 @@
 #ifndef LEAT_ENGINE_SOURCES_H
 #define LEAT_ENGINE_SOURCES_H
 
-#include "engine/engine.h"
+#include "engine/loader.h"
 
 struct leat_sources {
     const struct leat_mix_source *at;

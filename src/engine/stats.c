@@ -16,7 +16,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "engine/engine.h"
+#include "engine/loader.h"
 #include "io/blocks.h"
 
 static json_t *number(uint64_t n)

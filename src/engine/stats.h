@@ -4,7 +4,7 @@
 #ifndef LEAT_ENGINE_STATS_H
 #define LEAT_ENGINE_STATS_H
 
-#include "engine/engine.h"
+#include "engine/loader.h"
 
 /* Appends one line per broken row of a batch that is handed out, or one for an error that is raised. Without the lock:
  * a file may take its time. Without effect if no report was requested. */

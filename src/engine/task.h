@@ -22,8 +22,8 @@
 #ifndef LEAT_ENGINE_TASK_H
 #define LEAT_ENGINE_TASK_H
 
-#include "engine/engine.h"
 #include "engine/job.h"
+#include "engine/loader.h"
 
 /* Under the lock. */
 enum leat_task_state {

@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "engine/control.h"
-#include "engine/engine.h"
+#include "engine/loader.h"
 
 void leat_trace_add(struct leat_trace *trace, const struct leat_trace_event *event, int64_t end_ns)
 {

@@ -10,14 +10,17 @@
  *
  * With a record, steps that stand in it are planned first, as they were; then planning begins at the frontier.
  */
+#include "engine/unordered.h"
+
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "engine/control.h"
+#include "engine/gather.h"
 #include "engine/record.h"
 #include "engine/task.h"
-#include "engine/unordered.h"
 
 /* A planned batch of which rows were received. */
 struct leat_received {

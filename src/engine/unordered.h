@@ -1,9 +1,11 @@
-/* The functions of unordered.c (received rows and planned batches) for gather.c (batches handed out). All under the
- * lock. */
+/*
+ * Delivery out of order: received rows and planned batches (unordered.c), for the choice of batches to hand out
+ * (gather.h). All functions: under the lock.
+ */
 #ifndef LEAT_ENGINE_UNORDERED_H
 #define LEAT_ENGINE_UNORDERED_H
 
-#include "engine/engine.h"
+#include "engine/loader.h"
 
 struct leat_unordered {
     struct leat_received *received; /* planned batches from the frontier on of which rows were received, in order */
@@ -15,9 +17,7 @@ struct leat_unordered {
     size_t parts_room;
 };
 
-/* gather.c: for struct leat_delivery. */
-int leat_unordered_next(struct leat_consumer *consumer, struct leat_batch **out, struct leat_error *error);
-bool leat_unordered_is_due(const struct leat_loader *loader);
+extern const struct leat_delivery leat_delivery_out_of_order;
 
 /* Sees that n rows of the running epoch, by rising number, are this rank's and were not received, and that they can be
  * marked: false also if memory is out. */

@@ -2,7 +2,7 @@
 #include "engine/window.h"
 
 #include "base/error.h"
-#include "engine/engine.h"
+#include "engine/loader.h"
 #include "engine/task.h"
 
 #define CHEAP_BATCH_NS 500000.0

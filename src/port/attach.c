@@ -8,8 +8,8 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/json.h"
-#include "engine/engine.h"
 #include "engine/interrupt.h"
+#include "engine/loader.h"
 #include "port/attached.h"
 #include "port/folder.h"
 

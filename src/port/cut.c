@@ -13,7 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "engine/engine.h"
+#include "engine/loader.h"
 #include "port/attached.h"
 
 /* From so many bytes on, memory of copies is kept for the next ones: less comes from the heap without new pages. */

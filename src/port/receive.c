@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "engine/engine.h"
+#include "engine/loader.h"
 #include "io/interrupt.h"
 #include "port/attached.h"
 

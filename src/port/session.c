@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
-#include "engine/engine.h"
+#include "engine/loader.h"
 #include "io/file.h"
 #include "io/interrupt.h"
 #include "port/attached.h"

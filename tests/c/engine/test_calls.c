@@ -6,8 +6,8 @@
 #include <pthread.h>
 
 #include "base/error.h"
-#include "engine/engine.h"
 #include "engine/executor.h"
+#include "engine/loader.h"
 #include "support.h"
 
 enum { SAMPLES = 200, BATCH = 16, THREADS = 2, NEVER = 10 };

@@ -1,5 +1,5 @@
 /* Loaders that share decoded photos: the same batches as without, and each photo decoded once. */
-#include "engine/engine.h"
+#include "engine/loader.h"
 #include "engine/open.h"
 #include "support.h"
 

@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "base/clock.h"
-#include "engine/engine.h"
+#include "engine/loader.h"
 #include "support.h"
 
 enum { SAMPLES = 500, TASKS = 4000 };

@@ -1,6 +1,6 @@
 /* Memory that runs out at any point, values that fit no budget, positions at the edges of epochs. */
 #include "../allocations.h"
-#include "engine/engine.h"
+#include "engine/loader.h"
 #include "support.h"
 
 /* ---- the n-th allocation fails --------------------------------------------------------------- */

@@ -1,5 +1,5 @@
 /* Rows that were made before the batch size changed are copied into batches with the new borders: kept.c. */
-#include "engine/engine.h"
+#include "engine/loader.h"
 #include "engine/task.h"
 #include "leat/feedback.h"
 #include "support.h"

@@ -2,7 +2,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "engine/engine.h"
+#include "engine/loader.h"
 #include "leat/feedback.h"
 #include "support.h"
 

@@ -6,7 +6,7 @@
 
 #include "../codec/photo/photos.h"
 #include "codec/photo/photo.h"
-#include "engine/engine.h"
+#include "engine/loader.h"
 #include "engine/task.h"
 #include "support.h"
 

@@ -5,8 +5,8 @@
 #include "../codec/photo/photos.h"
 #include "../faulty.h"
 #include "base/error.h"
-#include "engine/engine.h"
 #include "engine/job.h"
+#include "engine/loader.h"
 #include "support.h"
 
 enum { PHOTOS = 60, SIDE = 40, CROP = 24 };

@@ -7,7 +7,7 @@
 
 #include "../allocations.h"
 #include "base/alloc.h"
-#include "engine/engine.h"
+#include "engine/loader.h"
 #include "support.h"
 
 /* Stand before the library's own (--wrap): what the process may use, and the bytes that new buffers begin with. */

@@ -5,7 +5,7 @@
 #include "../faulty.h"
 #include "../files.h"
 #include "data/internal.h"
-#include "engine/engine.h"
+#include "engine/loader.h"
 #include "engine/task.h"
 #include "io/blocks.h"
 #include "store/reader.h"

@@ -3,7 +3,7 @@
 
 #include "../allocations.h"
 #include "base/alloc.h"
-#include "engine/engine.h"
+#include "engine/loader.h"
 #include "support.h"
 
 static const char *const training = "{\"operators\": {\"d\": {\"type\": \"Decode\"}, \"c\": {\"type\": "

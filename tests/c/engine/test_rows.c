@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "codec/photo/photo.h"
 #include "data/internal.h"
-#include "engine/engine.h"
+#include "engine/loader.h"
 #include "support.h"
 
 enum { PHOTOS = 30, BEHIND = 77 };

@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "data/internal.h"
-#include "engine/engine.h"
+#include "engine/loader.h"
 #include "support.h"
 
 enum { N = 300 };

@@ -3,7 +3,7 @@
  * holds until the test lets them go, so that what is late is decided by the test and by no clock.
  */
 #include "../faulty.h"
-#include "engine/engine.h"
+#include "engine/loader.h"
 #include "support.h"
 
 enum { SAMPLES = 400, BATCH = 16 };

@@ -13,11 +13,12 @@
  * the loader's queue. If memory is short, it waits for that (reserve.c). docs/architecture.md says which file does
  * what.
  */
-#ifndef LEAT_ENGINE_ENGINE_H
-#define LEAT_ENGINE_ENGINE_H
+#ifndef LEAT_ENGINE_LOADER_H
+#define LEAT_ENGINE_LOADER_H
 
 #include "data/dataset.h"
 #include "engine/batch.h"
+#include "engine/consumer.h"
 #include "engine/context.h"
 #include "engine/delivery.h"
 #include "engine/page.h"
@@ -173,7 +174,7 @@ static inline struct leat_loader *leat_loader_of_pool(struct leat_batch_pool *po
     return (struct leat_loader *)(void *)((char *)pool - offsetof(struct leat_loader, pool));
 }
 
-/* ---- loader.c: under the lock, unless said otherwise ------------------------------------------ */
+/* All of these: under the lock, unless said otherwise. */
 
 /* Brings the parts into step: sized batches get memory, tasks that waited for memory go on, waiters with something to
  * see and threads with work are woken. Called once after every event: a task is done or parked, a read is complete,
