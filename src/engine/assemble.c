@@ -14,6 +14,14 @@ struct run {
     uint64_t first, n; /* the place of its rows in the batch */
 };
 
+uint64_t leat_assemble_place(const struct leat_batch *b, uint64_t row)
+{
+    uint64_t place = row;
+    for (uint64_t i = 0; b->faults.n_broken && i < row; i++)
+        place -= b->left_out[i];
+    return place;
+}
+
 /* The run of a part that begins at its row `*at` or later. A batch that is complete has its rows together; one that is
  * loose has them at their planned places. */
 static bool next_run(const struct leat_excerpt *p, uint64_t *at, struct run *run)
@@ -29,19 +37,18 @@ static bool next_run(const struct leat_excerpt *p, uint64_t *at, struct run *run
     while (*at < end && !out[*at])
         ++*at;
     run->n = *at - run->first;
-    for (uint64_t i = 0, planned = run->first; some && !b->apart.loose && i < planned; i++)
-        run->first -= out[i];
+    if (!b->apart.loose)
+        run->first = leat_assemble_place(b, run->first);
     return run->n;
 }
 
 static int64_t steps_of(const struct leat_batch *b, size_t output, uint64_t row)
 {
-    const int64_t *offsets = leat_batch_offsets(b, output) + row;
+    const int64_t *offsets = leat_batch_values(b, output).offsets + row;
     return b->apart.loose ? leat_batch_steps(b, output, row) : offsets[1] - offsets[0];
 }
 
-/* The future places of values in a ragged output. */
-static void sum_offsets(const struct leat_excerpt *parts, size_t n, size_t output, uint64_t rows, int64_t *to)
+void leat_assemble_offsets(const struct leat_excerpt *parts, size_t n, size_t output, uint64_t rows, int64_t *to)
 {
     struct run run;
     uint64_t k = 0;
@@ -70,6 +77,22 @@ static bool copy_notes(const struct leat_excerpt *part, uint64_t begin, struct l
     return true;
 }
 
+bool leat_assemble_notes(const struct leat_excerpt *parts, size_t n, struct leat_batch *b)
+{
+    uint64_t begin = 0, left_out = 0;
+    for (size_t i = 0; i < n; begin += parts[i++].n) {
+        const struct leat_excerpt *p = &parts[i];
+        if (!copy_notes(p, begin, b))
+            return false;
+        for (uint64_t k = p->first; p->batch->faults.n_broken && k < p->first + p->n; k++)
+            left_out += p->batch->left_out[k];
+        if (b->apart.numbers)
+            memcpy(b->apart.numbers + begin, p->batch->apart.numbers + p->first, p->n * sizeof *b->apart.numbers);
+    }
+    b->rows = b->plan.rows - left_out;
+    return true;
+}
+
 int leat_assemble(struct leat_loader *l, const struct leat_plan_batch *plan, const struct leat_excerpt *parts, size_t n,
                   struct leat_batch **out, struct leat_error *error)
 {
@@ -79,18 +102,7 @@ int leat_assemble(struct leat_loader *l, const struct leat_plan_batch *plan, con
     b->state = LEAT_BATCH_FILLING;
     b->copied = true;
     leat_batch_drop_results(b);
-    int rc = LEAT_OK;
-    uint64_t begin = 0, left_out = 0;
-    for (size_t i = 0; !rc && i < n; begin += parts[i++].n) {
-        const struct leat_excerpt *p = &parts[i];
-        if (!copy_notes(p, begin, b))
-            rc = leat_fail(error, LEAT_E_NOMEM, "no memory for a batch");
-        for (uint64_t k = p->first; p->batch->faults.n_broken && k < p->first + p->n; k++)
-            left_out += p->batch->left_out[k];
-        if (b->apart.numbers)
-            memcpy(b->apart.numbers + begin, p->batch->apart.numbers + p->first, p->n * sizeof *b->apart.numbers);
-    }
-    b->rows = plan->rows - left_out;
+    int rc = leat_assemble_notes(parts, n, b) ? LEAT_OK : leat_fail(error, LEAT_E_NOMEM, "no memory for a batch");
     if (!rc && leat_batch_fail_if_empty(b)) {
         rc = b->faults.failure.code;
         if (error)
@@ -99,7 +111,7 @@ int leat_assemble(struct leat_loader *l, const struct leat_plan_batch *plan, con
     }
     for (size_t o = 0; !rc && o < l->pool.n_outputs; o++)
         if (b->offsets[o] && !leat_program_output(l->program, o)->hidden)
-            sum_offsets(parts, n, o, plan->rows, b->offsets[o]);
+            leat_assemble_offsets(parts, n, o, plan->rows, b->offsets[o]);
     if (!rc)
         rc = leat_loader_allocate(l, b, error);
     if (rc) {
@@ -116,30 +128,32 @@ int leat_assemble(struct leat_loader *l, const struct leat_plan_batch *plan, con
 static void copy_values(const struct leat_batch *from, struct run run, struct leat_batch *to, size_t o, uint64_t row)
 {
     const struct leat_output *output = leat_program_output(to->program, o);
-    const uint8_t *source = from->buffers[o]->data + leat_output_values(output, from->plan.rows);
-    uint8_t *target = to->buffers[o]->data + leat_output_values(output, to->plan.rows);
+    const struct leat_view source = leat_batch_values(from, o), target = leat_batch_values(to, o);
     if (!output->ragged) {
-        memcpy(target + row * output->row_bytes, source + run.first * output->row_bytes, run.n * output->row_bytes);
+        memcpy(target.data + row * output->row_bytes, source.data + run.first * output->row_bytes,
+               run.n * output->row_bytes);
         return;
     }
-    const int64_t *at = leat_batch_offsets(from, o), *place = leat_batch_offsets(to, o);
     uint64_t each = from->apart.loose ? 1 : run.n; /* there may be room between rows that are not complete */
     for (uint64_t i = 0; i < run.n; i += each) {
-        uint64_t begin = (uint64_t)place[row + i], end = (uint64_t)place[row + i + each];
-        memcpy(target + begin * output->row_bytes, source + (uint64_t)at[run.first + i] * output->row_bytes,
+        uint64_t begin = (uint64_t)target.offsets[row + i], end = (uint64_t)target.offsets[row + i + each];
+        memcpy(target.data + begin * output->row_bytes,
+               source.data + (uint64_t)source.offsets[run.first + i] * output->row_bytes,
                (end - begin) * output->row_bytes);
     }
 }
 
-/* Without the lock: nobody writes to rows that are made. Output by output, so that memory is written from front to
- * back. */
-static void copy_rows(const struct leat_excerpt *parts, size_t n, struct leat_batch *to)
+void leat_assemble_values(const struct leat_excerpt *parts, size_t n, size_t o, struct leat_batch *to)
 {
     struct run run;
-    for (size_t o = 0; o < to->pool->n_outputs; o++)
-        for (uint64_t i = to->buffers[o] ? 0 : n, row = 0; i < n; i++)
-            for (uint64_t at = parts[i].first; next_run(&parts[i], &at, &run); row += run.n)
-                copy_values(parts[i].batch, run, to, o, row);
+    for (uint64_t i = 0, row = 0; i < n; i++)
+        for (uint64_t at = parts[i].first; next_run(&parts[i], &at, &run); row += run.n)
+            copy_values(parts[i].batch, run, to, o, row);
+}
+
+void leat_assemble_rows(const struct leat_excerpt *parts, size_t n, struct leat_batch *to)
+{
+    struct run run;
     for (uint64_t i = 0, row = 0; i < n; i++)
         for (uint64_t at = parts[i].first; next_run(&parts[i], &at, &run); row += run.n) {
             const struct leat_batch *from = parts[i].batch;
@@ -148,14 +162,17 @@ static void copy_rows(const struct leat_excerpt *parts, size_t n, struct leat_ba
             memcpy(to->domains + row, from->domains + run.first, run.n * sizeof *to->domains);
             memcpy(to->valid + row, from->valid + run.first, run.n * sizeof *to->valid);
         }
-    if (parts->batch->apart.loose) /* else the program has seen the batches that the rows come from */
-        leat_batch_finish(to);
 }
 
 void leat_assemble_fill(struct leat_loader *l, const struct leat_excerpt *parts, size_t n, struct leat_batch *b)
 {
-    leat_engine_unlock();
-    copy_rows(parts, n, b);
+    leat_engine_unlock();                          /* nobody writes to rows that are made */
+    for (size_t o = 0; o < l->pool.n_outputs; o++) /* one by one, so that memory is written from front to back */
+        if (b->buffers[o])
+            leat_assemble_values(parts, n, o, b);
+    leat_assemble_rows(parts, n, b);
+    if (parts->batch->apart.loose) /* else the program has seen the batches that the rows come from */
+        leat_batch_finish(b);
     leat_engine_lock();
     for (size_t i = 0; i < n; i++)
         leat_batch_let_go(l, parts[i].batch);

@@ -217,11 +217,11 @@ int leat_batch_pool_lend(struct leat_batch_pool *pool, uint64_t bytes, struct le
     return LEAT_OK;
 }
 
-struct leat_buffer *leat_batch_pool_borrow(struct leat_batch_pool *pool, size_t output, void *lender)
+struct leat_buffer *leat_batch_pool_borrow(struct leat_batch_pool *pool, size_t output)
 {
     struct leat_buffer *buffer = new_buffer(pool);
     if (buffer)
-        *buffer = (struct leat_buffer){.references = 1, .pool = pool, .output = output, .lender = lender};
+        *buffer = (struct leat_buffer){.references = 1, .pool = pool, .output = output};
     return buffer;
 }
 
@@ -460,7 +460,7 @@ void leat_batch_finish(struct leat_batch *b)
     const struct leat_program *program = b->program;
     for (size_t o = 0; o < b->pool->n_outputs; o++)
         if (b->buffers[o])
-            b->memory[o] = b->buffers[o]->data + leat_output_values(leat_program_output(program, o), b->plan.rows);
+            b->memory[o] = leat_batch_values(b, o).data;
     if (b->rows && leat_program_has_batch_stage(program))
         leat_program_finish_batch(program, (void *const *)b->memory, b->rows, b->keys);
 }

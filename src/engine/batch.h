@@ -35,7 +35,7 @@ struct leat_buffer {
     uint8_t *data;
     uint64_t offset, bytes; /* in the region; bytes: whole pages */
     size_t output;
-    void *lender; /* of a pool with let_go: the owner of the memory */
+    void *lender, *memory; /* of a pool with let_go: the lender of the values, or NULL; `bytes` of its own, or NULL */
     void (*release)(void *user);
     void *release_user; /* leat_buffer_on_release */
     struct leat_buffer *next;
@@ -119,7 +119,7 @@ struct leat_batch {
     uint8_t **memory;  /* per output: of its buffer, while rows are made */
     struct leat_batch_computed computed;
     struct leat_buffer **buffers;
-    struct leat_view *views; /* of a pool with let_go: the places of the values of each output; else NULL */
+    struct leat_view *views; /* of a pool with let_go, by output, as leat_batch_values gives them; else NULL */
     uint64_t bytes;          /* of the buffers; 0 while there are none */
     uint64_t meta;           /* of the arrays, as the budget counts them */
     struct leat_batch_faults faults;
@@ -134,9 +134,9 @@ struct leat_batch {
 
 enum leat_row_state { LEAT_ROW_OPEN = 0, LEAT_ROW_MADE, LEAT_ROW_GONE };
 
-/* The values of an output that do not begin its buffer: rows of a batch of another process. */
+/* The place of the values of an output. */
 struct leat_view {
-    void *data;
+    uint8_t *data;
     const int64_t *offsets; /* of a ragged one, from 0 */
 };
 
@@ -193,7 +193,7 @@ void leat_batch_release(struct leat_batch *batch);
 int leat_batch_pool_lend(struct leat_batch_pool *pool, uint64_t bytes, struct leat_buffer **out,
                          struct leat_error *error);
 /* A buffer of a pool with let_go, with one reference, as a batch of it has them. NULL: NOMEM. */
-struct leat_buffer *leat_batch_pool_borrow(struct leat_batch_pool *pool, size_t output, void *lender);
+struct leat_buffer *leat_batch_pool_borrow(struct leat_batch_pool *pool, size_t output);
 /* Makes it ready to be computed again. */
 void leat_batch_rewind(struct leat_batch *batch);
 /* Takes a batch out of use that is in no window any more: at once, or when its last task lets go of it. */
@@ -204,6 +204,9 @@ void leat_batch_recycle(struct leat_batch *batch);
 void leat_batch_put_out(struct leat_batch *batch);
 /* One that is out has one more holder, who frees it too. Any thread. */
 void leat_batch_retain(struct leat_batch *batch);
+
+/* The values of an output that is there, and the offsets of a ragged one. */
+struct leat_view leat_batch_values(const struct leat_batch *batch, size_t output);
 
 /* The offsets of a ragged output. */
 static inline int64_t *leat_batch_offsets(const struct leat_batch *b, size_t output)

@@ -3,6 +3,16 @@
 
 #include "engine/batch.h"
 
+struct leat_view leat_batch_values(const struct leat_batch *b, size_t o)
+{
+    if (b->views)
+        return b->views[o];
+    const struct leat_output *output = leat_program_output(b->program, o);
+    uint8_t *data = b->buffers[o]->data;
+    return (struct leat_view){.data = data + leat_output_values(output, b->plan.rows),
+                              .offsets = output->ragged ? (const int64_t *)(const void *)data : NULL};
+}
+
 size_t leat_batch_outputs(const struct leat_batch *b)
 {
     return b->pool->n_outputs;
@@ -17,16 +27,15 @@ int leat_batch_tensor(const struct leat_batch *b, size_t o, struct leat_tensor *
     struct leat_buffer *buffer = b->buffers[o];
     if (!buffer)
         return LEAT_E_NOT_FOUND;
-    const struct leat_view *view = b->views ? &b->views[o] : NULL;
-    uint8_t *data = view ? view->data : buffer->data;
+    const struct leat_view values = leat_batch_values(b, o);
     out->name = output->name;
     out->kind = output->kind;
     out->dtype = output->dtype;
     out->buffer = buffer;
+    out->data = values.data;
+    out->offsets = values.offsets;
     size_t element = leat_dtype_size(output->dtype);
     if (output->ragged) {
-        out->offsets = view ? view->offsets : (const int64_t *)(const void *)data;
-        out->data = view ? data : data + leat_output_values(output, b->plan.rows);
         out->ndim = output->ndim ? output->ndim : 1;
         memcpy(out->shape, output->shape, sizeof out->shape);
         memcpy(out->strides, output->strides, sizeof out->strides);
@@ -34,7 +43,6 @@ int leat_batch_tensor(const struct leat_batch *b, size_t o, struct leat_tensor *
         out->strides[0] = (int64_t)(output->row_bytes / element);
         return LEAT_OK;
     }
-    out->data = data;
     out->ndim = output->ndim + 1;
     out->shape[0] = (int64_t)b->rows;
     out->strides[0] = (int64_t)(output->row_bytes / element);
@@ -55,8 +63,8 @@ int leat_batch_image(const struct leat_batch *b, size_t o, uint64_t row, struct 
     if (rc)
         return rc;
     const size_t sizes = leat_program_chain(b->program, output->chain)->sizes;
-    const void *first = b->views ? b->views[sizes].data : b->buffers[sizes]->data;
-    const int64_t *size = (const int64_t *)first + 2 * row, channels = output->channels;
+    const int64_t *size = (const int64_t *)(const void *)leat_batch_values(b, sizes).data + 2 * row;
+    const int64_t channels = output->channels;
     const int64_t h = size[0], w = size[1], c = channels ? channels : 1;
     bool planes = output->axes == LEAT_PLANES, last = output->axes == LEAT_PIXELS;
     out->data = (uint8_t *)out->data + (uint64_t)out->offsets[row] * output->row_bytes;

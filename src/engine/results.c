@@ -56,11 +56,10 @@ void leat_batch_place_results(struct leat_batch *b, uint64_t first, uint64_t n)
         if (!leat_batch_is_late(b, o))
             continue;
         const struct leat_output *output = leat_program_output(b->program, o);
-        const int64_t *offsets = leat_batch_offsets(b, o);
-        uint8_t *values = b->buffers[o]->data + leat_output_values(output, b->plan.rows);
+        const struct leat_view to = leat_batch_values(b, o);
         for (uint64_t row = first; row < first + n; row++)
             if (steps_of(b, o, row))
-                memcpy(values + (uint64_t)offsets[row] * output->row_bytes,
+                memcpy(to.data + (uint64_t)to.offsets[row] * output->row_bytes,
                        b->calls.results->at[o * b->calls.results->n_samples + row].data,
                        steps_of(b, o, row) * output->row_bytes);
     }

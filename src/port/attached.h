@@ -11,6 +11,7 @@
 #include <jansson.h>
 #include <sys/types.h>
 
+#include "engine/assemble.h"
 #include "engine/batch.h"
 #include "engine/reader.h"
 #include "port/channel.h"
@@ -35,8 +36,7 @@ struct leat_lent {
     struct leat_session *session;
     uint32_t slot;
     unsigned references;
-    struct leat_published said;
-    const struct leat_program *program;
+    struct leat_batch *batch; /* its rows, of the reader's pool: views into the port's memory */
     struct leat_lent *next;
 };
 
@@ -168,14 +168,10 @@ int leat_attached_make(struct leat_attached *attached, const struct leat_plan_ba
 
 /* cut.c */
 
-/* Rows [first, first + n) of the plan of a lent batch. */
-struct leat_lent_rows {
-    struct leat_lent *lent;
-    uint64_t first, n;
-};
-/* A batch of these rows: views if they are of one batch, else copies. `plan`: of the reader's own batch. */
-int leat_cut_out(struct leat_attached *attached, const struct leat_plan_batch *plan, const struct leat_lent_rows *parts,
-                 size_t n, struct leat_batch **out, struct leat_error *error);
+/* A batch of rows of lent batches: views if these are one, which is `lent`, else copies. `plan`: of the reader's own
+ * batch. */
+int leat_cut_out(struct leat_attached *attached, const struct leat_plan_batch *plan, const struct leat_excerpt *parts,
+                 size_t n, struct leat_lent *lent, struct leat_batch **out, struct leat_error *error);
 /* The end of a buffer of such a batch (leat_batch_pool.let_go). */
 void leat_cut_let_go(struct leat_buffer *buffer);
 /* Frees the memory that is kept for copies. */

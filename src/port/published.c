@@ -4,6 +4,8 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "engine/assemble.h"
+#include "engine/scheduler.h"
 
 static const char magic[8] = "LEATPUB1";
 
@@ -80,6 +82,11 @@ void leat_published_write(void *to, const struct leat_batch *b, const struct lea
     }
 }
 
+static int wrong(struct leat_error *error)
+{
+    return leat_fail(error, LEAT_E_FORMAT, "what the port says of a batch is not right");
+}
+
 int leat_published_read(const uint8_t *memory, uint64_t memory_bytes, uint64_t offset, uint64_t bytes, size_t n_outputs,
                         struct leat_published *out, struct leat_error *error)
 {
@@ -93,7 +100,7 @@ int leat_published_read(const uint8_t *memory, uint64_t memory_bytes, uint64_t o
     if (memcmp(h->magic, magic, sizeof magic) != 0 || !lay_out(h, &at) || at.end != h->bytes || at.end > bytes ||
         h->delivered > h->rows || h->n_outputs != (h->failed ? 0 : n_outputs) || (h->failed && h->delivered) ||
         (h->n_texts && from[at.end - 1]))
-        return leat_fail(error, LEAT_E_FORMAT, "what the port says of a batch is not right");
+        return wrong(error);
     out->outputs = (const uint64_t *)(const void *)(from + at.outputs);
     out->ids = (const int64_t *)(const void *)(from + at.ids);
     out->keys = (const uint64_t *)(const void *)(from + at.keys);
@@ -113,10 +120,86 @@ int leat_published_read(const uint8_t *memory, uint64_t memory_bytes, uint64_t o
     return LEAT_OK;
 }
 
-uint64_t leat_published_row(const struct leat_published *p, uint64_t row)
+/* The values of an output. Offsets are copied before they are checked: the port could change its own. False: they do
+ * not lie in the memory. */
+static bool view(uint8_t *memory, uint64_t memory_bytes, uint64_t begin, struct leat_batch *b, size_t o)
 {
-    uint64_t left_out = 0;
-    for (uint32_t i = 0; i < p->head.n_errors; i++)
-        left_out += p->errors[i].row < row && p->errors[i].delivered < 0;
-    return row - left_out;
+    const struct leat_output *output = leat_program_output(b->program, o);
+    uint64_t steps = b->rows, bytes, values;
+    if (begin % 64 || !leat_add_u64(begin, leat_output_values(output, b->plan.rows), &values) || values > memory_bytes)
+        return false;
+    if (output->ragged) {
+        const int64_t *offsets = memcpy(b->offsets[o], memory + begin, (b->rows + 1) * sizeof **b->offsets);
+        bool ascending = offsets[0] >= 0;
+        for (uint64_t i = 0; i < b->rows; i++)
+            ascending &= offsets[i] <= offsets[i + 1];
+        if (!ascending)
+            return false;
+        steps = (uint64_t)offsets[b->rows];
+    }
+    b->views[o] = (struct leat_view){memory + values, output->ragged ? b->offsets[o] : NULL};
+    return leat_mul_u64(steps, output->row_bytes, &bytes) && bytes <= memory_bytes - values;
+}
+
+/* The numbers are checked again: the port could have changed them. */
+static int take_errors(const struct leat_published *p, struct leat_batch *b, struct leat_error *error)
+{
+    struct leat_batch_faults *f = &b->faults;
+    if (p->head.n_errors && !leat_grow(&f->broken, &f->broken_room, p->head.n_errors, sizeof *f->broken))
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a batch");
+    for (uint32_t i = 0; i < p->head.n_errors; i++) {
+        const struct leat_published_error e = p->errors[i];
+        if (e.row >= b->plan.rows || e.text >= p->head.n_texts)
+            return wrong(error);
+        char *reason = leat_strdup(p->texts + e.text);
+        if (!reason)
+            return leat_fail(error, LEAT_E_NOMEM, "no memory for a batch");
+        b->left_out[e.row] = e.delivered < 0;
+        f->broken[f->n_broken++] = (struct leat_broken_row){
+            .row = e.row, .planned = e.planned, .delivered = e.delivered, .code = e.code, .reason = reason};
+    }
+    return leat_assemble_place(b, b->plan.rows) == b->rows ? LEAT_OK : wrong(error);
+}
+
+/* The batch of a record that has not failed. */
+static int take_batch(const struct leat_published *p, uint8_t *memory, uint64_t memory_bytes, struct leat_batch *b,
+                      struct leat_error *error)
+{
+    b->rows = p->head.delivered;
+    memcpy(b->ids, p->ids, b->rows * sizeof *b->ids);
+    memcpy(b->keys, p->keys, b->rows * sizeof *b->keys);
+    memcpy(b->domains, p->domains, b->rows * sizeof *b->domains);
+    for (uint64_t i = 0; i < b->rows; i++)
+        b->valid[i] = p->valid[i] != 0;
+    int rc = take_errors(p, b, error);
+    for (size_t o = 0; !rc && o < b->pool->n_outputs; o++) {
+        const uint64_t begin = p->outputs[o];
+        b->views[o] = (struct leat_view){0};
+        if (begin != UINT64_MAX && !view(memory, memory_bytes, begin, b, o))
+            rc = wrong(error);
+    }
+    return rc;
+}
+
+int leat_published_batch(const struct leat_published *p, uint8_t *memory, uint64_t memory_bytes,
+                         struct leat_batch_pool *pool, struct leat_batch **out, struct leat_error *error)
+{
+    const struct leat_published_head *h = &p->head;
+    const struct leat_plan_batch plan = {.epoch = h->epoch, .begin = h->begin, .rows = h->failed ? 0 : h->rows};
+    leat_engine_lock();
+    struct leat_batch *b = leat_batch_new(pool, &plan, LEAT_HELD, error);
+    leat_engine_unlock();
+    *out = b;
+    if (!b)
+        return LEAT_E_NOMEM;
+    b->plan.rows = h->rows; /* of one that failed none is there */
+    b->state = h->failed ? LEAT_BATCH_FAILED : LEAT_BATCH_READY;
+    int rc = h->failed ? LEAT_OK : take_batch(p, memory, memory_bytes, b, error);
+    if (!rc)
+        return LEAT_OK;
+    leat_engine_lock();
+    leat_batch_recycle(b);
+    leat_engine_unlock();
+    *out = NULL;
+    return rc;
 }

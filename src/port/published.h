@@ -45,7 +45,9 @@ void leat_published_write(void *to, const struct leat_batch *batch, const struct
 /* Reads the record at [offset, offset + bytes) of `memory`. FORMAT: it is none, or not of so many outputs. */
 int leat_published_read(const uint8_t *memory, uint64_t memory_bytes, uint64_t offset, uint64_t bytes, size_t n_outputs,
                         struct leat_published *out, struct leat_error *error);
-/* The number of rows before planned row `row` that were delivered. */
-uint64_t leat_published_row(const struct leat_published *published, uint64_t row);
+/* The batch that a record speaks of, of `pool`, whose buffers are its own: its values are views into `memory`. One that
+ * failed is LEAT_BATCH_FAILED. Takes the engine's lock. FORMAT: its values do not lie in the memory; NOMEM. */
+int leat_published_batch(const struct leat_published *published, uint8_t *memory, uint64_t memory_bytes,
+                         struct leat_batch_pool *pool, struct leat_batch **out, struct leat_error *error);
 
 #endif

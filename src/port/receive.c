@@ -117,6 +117,11 @@ int leat_attached_ids(struct leat_attached *a,
     return rc;
 }
 
+static struct leat_excerpt excerpt_of(const struct leat_lent *lent, uint64_t first, uint64_t n)
+{
+    return (struct leat_excerpt){.plan = lent->batch->plan, .first = first, .n = n, .batch = lent->batch};
+}
+
 int leat_attached_make(struct leat_attached *a, const struct leat_plan_batch *plan, struct leat_batch **out,
                        struct leat_error *error)
 {
@@ -126,11 +131,12 @@ int leat_attached_make(struct leat_attached *a, const struct leat_plan_batch *pl
     rc = rc ? rc : leat_session_made(a, &lent, error);
     if (rc)
         return rc;
-    const struct leat_lent_rows all = {lent, 0, lent->said.head.rows};
-    if (all.n != plan->rows || lent->said.head.failed || lent->said.head.epoch != plan->epoch ||
-        lent->said.head.begin != plan->begin)
+    const struct leat_batch *made = lent->batch;
+    const struct leat_excerpt all = excerpt_of(lent, 0, made->plan.rows);
+    if (all.n != plan->rows || made->state == LEAT_BATCH_FAILED || made->plan.epoch != plan->epoch ||
+        made->plan.begin != plan->begin)
         rc = leat_fail(error, LEAT_E_FORMAT, "the port has made another batch than it was asked for");
-    rc = rc ? rc : leat_cut_out(a, plan, &all, 1, out, error);
+    rc = rc ? rc : leat_cut_out(a, plan, &all, 1, lent, out, error);
     leat_engine_lock();
     leat_lent_unref(lent);
     leat_engine_unlock();
@@ -142,8 +148,8 @@ int leat_attached_make(struct leat_attached *a, const struct leat_plan_batch *pl
 
 static bool precedes_rows(const struct leat_lent *lent, struct leat_position at)
 {
-    const struct leat_published_head *h = &lent->said.head;
-    return h->epoch < at.epoch || (h->epoch == at.epoch && h->begin + h->rows <= at.row);
+    const struct leat_plan_batch *p = &lent->batch->plan;
+    return p->epoch < at.epoch || (p->epoch == at.epoch && p->begin + p->rows <= at.row);
 }
 
 /* The port gives rows from a row on. */
@@ -172,35 +178,44 @@ static bool will_come(const struct leat_attached *a, struct leat_position at)
                : at.epoch == a->expected.epoch + 1 && at.row <= far && a->known_rows - a->expected.row <= far;
 }
 
+/* The rows of lent batches that a batch is made of. */
+struct parts {
+    struct leat_excerpt at[MOST_PARTS];
+    size_t n;
+    struct leat_lent *last;
+    bool failed; /* one has none */
+};
+
 /* The lent batches that have rows [begin, begin + rows), as far as they are there. PENDING: not all are. */
-static int find_parts(struct leat_attached *a, const struct leat_plan_batch *plan, struct leat_lent_rows *parts,
-                      size_t *n, bool *failed, struct leat_error *error)
+static int find_parts(struct leat_attached *a, const struct leat_plan_batch *plan, struct parts *parts,
+                      struct leat_error *error)
 {
     const uint64_t end = plan->begin + plan->rows;
     const struct leat_position from = {plan->epoch, plan->begin};
     while (a->first && precedes_rows(a->first, from))
         leat_session_drop_first(a);
-    *n = 0;
-    *failed = false;
+    parts->n = 0;
+    parts->failed = false;
     uint64_t row = plan->begin;
     for (struct leat_lent *lent = a->first;; lent = lent->next) {
-        const struct leat_published_head *h = lent ? &lent->said.head : NULL;
         if (!lent)
             return LEAT_IO_PENDING;
-        if (h->epoch != plan->epoch || h->begin > row) { /* not the next one: it was given from elsewhere */
+        const struct leat_plan_batch *its = &lent->batch->plan;
+        if (its->epoch != plan->epoch || its->begin > row) { /* not the next one: it was given from elsewhere */
             a->streams = false;
             return LEAT_IO_PENDING;
         }
-        const uint64_t stop = h->begin + h->rows < end ? h->begin + h->rows : end;
+        const uint64_t its_end = its->begin + its->rows, stop = its_end < end ? its_end : end;
         if (stop <= row)
             continue;
-        if (*n == MOST_PARTS)
+        if (parts->n == MOST_PARTS)
             return leat_fail(error, LEAT_E_BUDGET,
                              "a batch of %" PRIu64 " rows is put together from more than %d of the "
                              "port's",
                              plan->rows, MOST_PARTS);
-        parts[(*n)++] = (struct leat_lent_rows){lent, row - h->begin, stop - row};
-        *failed |= h->failed;
+        parts->at[parts->n++] = excerpt_of(lent, row - its->begin, stop - row);
+        parts->last = lent;
+        parts->failed |= lent->batch->state == LEAT_BATCH_FAILED;
         row = stop;
         if (row == end)
             return LEAT_OK;
@@ -208,12 +223,12 @@ static int find_parts(struct leat_attached *a, const struct leat_plan_batch *pla
 }
 
 /* All parts, as far as they are there. PENDING: the port was asked for the others, or is making them. */
-static int gather(struct leat_attached *a, const struct leat_plan_batch *plan, struct leat_lent_rows *parts, size_t *n,
-                  bool *failed, struct leat_error *error)
+static int gather(struct leat_attached *a, const struct leat_plan_batch *plan, struct parts *parts,
+                  struct leat_error *error)
 {
     const struct leat_position from = {plan->epoch, plan->begin};
     int rc;
-    while ((rc = find_parts(a, plan, parts, n, failed, error)) == LEAT_IO_PENDING) {
+    while ((rc = find_parts(a, plan, parts, error)) == LEAT_IO_PENDING) {
         if (!a->first && !will_come(a, from))
             a->streams = false;
         if (!a->streams || !a->session) {
@@ -266,18 +281,16 @@ static bool must_make(const struct leat_attached *a, const struct leat_plan_batc
 static int next_batch(struct leat_attached *a, const struct leat_plan_batch *plan, struct leat_batch **out,
                       struct leat_error *error)
 {
-    struct leat_lent_rows parts[MOST_PARTS];
-    size_t n = 0;
-    bool failed = true;
+    struct parts parts;
     if (must_make(a, plan))
         return leat_attached_make(a, plan, out, error);
-    int rc = gather(a, plan, parts, &n, &failed, error);
+    int rc = gather(a, plan, &parts, error);
     if (rc)
         return rc;
-    if (a->whole && (n != 1 || parts->first || parts->n != parts->lent->said.head.rows))
-        failed = true;
+    bool failed =
+        parts.failed || (a->whole && (parts.n != 1 || parts.at->first || parts.at->n != parts.at->batch->plan.rows));
     if (!failed)
-        rc = leat_cut_out(a, plan, parts, n, out, error);
+        rc = leat_cut_out(a, plan, parts.at, parts.n, parts.last, out, error);
     if (!failed && !rc && !leat_batch_rows(*out)) { /* all were left out: a loader raises the first error */
         leat_batch_free(*out);
         *out = NULL;
@@ -285,7 +298,7 @@ static int next_batch(struct leat_attached *a, const struct leat_plan_batch *pla
     }
     if (failed)
         return leat_attached_make(a, plan, out, error);
-    a->copied += n > 1 && !rc ? leat_batch_rows(*out) : 0;
+    a->copied += parts.n > 1 && !rc ? leat_batch_rows(*out) : 0;
     return rc;
 }
 

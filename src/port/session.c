@@ -53,18 +53,17 @@ static void wake_port(struct leat_session *s, bool all)
 /* Pages that were written to are this process's own, and would hide the port's next writes there. */
 static void forget_copies(const struct leat_lent *lent)
 {
-    const struct leat_published *said = &lent->said;
-    for (size_t o = 0; said->outputs && o < said->head.n_outputs; o++) {
-        const struct leat_output *output = leat_program_output(lent->program, o);
-        const uint64_t offset = said->outputs[o], left = lent->session->memory_bytes;
-        if (offset % 64 || offset >= left ||
-            (output->ragged && left - offset < leat_output_values(output, said->head.rows)))
+    const struct leat_session *s = lent->session;
+    const struct leat_batch *b = lent->batch;
+    for (size_t o = 0; b->rows && o < b->pool->n_outputs; o++) {
+        const struct leat_output *output = leat_program_output(b->program, o);
+        if (!b->views[o].data)
             continue;
-        uint64_t steps = 0;
-        if (output->ragged)
-            steps = (uint64_t)((const int64_t *)(const void *)(lent->session->memory + offset))[said->head.delivered];
-        const uint64_t bytes = leat_output_bytes(output, said->head.rows, steps);
-        madvise(lent->session->memory + offset, bytes < left - offset ? bytes : left - offset, MADV_DONTNEED);
+        uint8_t *begin = b->views[o].data - leat_output_values(output, b->plan.rows);
+        const uint64_t left = s->memory_bytes - (uint64_t)(begin - s->memory),
+                       steps = output->ragged ? (uint64_t)b->views[o].offsets[b->rows] : 0,
+                       bytes = leat_output_bytes(output, b->plan.rows, steps);
+        madvise(begin, bytes < left ? bytes : left, MADV_DONTNEED);
     }
 }
 
@@ -73,8 +72,10 @@ void leat_lent_unref(struct leat_lent *lent)
     struct leat_session *s = lent->session;
     if (--lent->references)
         return;
-    if (s->writable)
+    if (lent->batch && s->writable)
         forget_copies(lent);
+    if (lent->batch)
+        leat_batch_recycle(lent->batch);
     leat_channel_return(s->channel, lent->slot);
     s->out--;
     wake_port(s, false);
@@ -89,15 +90,20 @@ static int lend(struct leat_attached *a, const struct leat_given *given, struct 
     struct leat_lent *lent = leat_new(struct leat_lent);
     if (!lent)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a batch");
+    struct leat_published said;
+    *lent = (struct leat_lent){.session = s, .slot = given->slot, .references = 1};
     leat_engine_lock();
-    *lent = (struct leat_lent){.session = s, .slot = given->slot, .references = 1, .program = a->program};
     s->references++;
     s->out++;
-    int rc = leat_published_read(s->memory, s->memory_bytes, given->offset, given->bytes, a->pool.n_outputs,
-                                 &lent->said, error);
-    if (rc)
-        leat_lent_unref(lent);
     leat_engine_unlock();
+    int rc =
+        leat_published_read(s->memory, s->memory_bytes, given->offset, given->bytes, a->pool.n_outputs, &said, error);
+    rc = rc ? rc : leat_published_batch(&said, s->memory, s->memory_bytes, &a->pool, &lent->batch, error);
+    if (rc) {
+        leat_engine_lock();
+        leat_lent_unref(lent);
+        leat_engine_unlock();
+    }
     *out = rc ? NULL : lent;
     return rc;
 }
@@ -118,10 +124,10 @@ int leat_session_take(struct leat_attached *a, struct leat_error *error)
             leat_engine_unlock();
             continue;
         }
-        const struct leat_published_head *h = &lent->said.head;
-        const bool last = h->epoch == a->known_epoch && h->begin + h->rows == a->known_rows;
+        const struct leat_plan_batch *p = &lent->batch->plan;
+        const bool last = p->epoch == a->known_epoch && p->begin + p->rows == a->known_rows;
         a->expected =
-            last ? (struct leat_position){h->epoch + 1, 0} : (struct leat_position){h->epoch, h->begin + h->rows};
+            last ? (struct leat_position){p->epoch + 1, 0} : (struct leat_position){p->epoch, p->begin + p->rows};
         *a->last = lent;
         a->last = &lent->next;
         return LEAT_OK;
