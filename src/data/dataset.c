@@ -490,6 +490,14 @@ uint64_t leat_dataset_count(const struct leat_dataset *d)
     return d->count;
 }
 
+size_t leat_dataset_field(const struct leat_dataset *d, const char *name)
+{
+    size_t f = 0;
+    while (f < d->base->n_fields && strcmp(d->base->fields[f].name, name) != 0)
+        f++;
+    return f;
+}
+
 const struct leat_field *leat_dataset_fields(const struct leat_dataset *d, size_t *n)
 {
     *n = d->base->n_fields;

@@ -31,6 +31,13 @@ static inline enum leat_storage leat_ref_storage(const struct leat_sample_ref *r
     return (enum leat_storage)found.source->storage[field];
 }
 
+/* The number of the field of that name; that of fields if there is none. */
+size_t leat_dataset_field(const struct leat_dataset *dataset, const char *name);
+/* The steps of each sample in a field, for leat_free: elements along the first dimension, or bytes. NOMEM, and the
+ * errors of reading. */
+int leat_dataset_lengths(const struct leat_dataset *dataset, size_t field, uint64_t **lengths,
+                         struct leat_error *error);
+
 /* positions must be below leat_dataset_count. */
 void leat_dataset_locate(const struct leat_dataset *dataset, const uint64_t *positions, size_t n,
                          struct leat_sample_ref *refs);

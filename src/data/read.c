@@ -756,3 +756,22 @@ int leat_dataset_column(const struct leat_dataset *d, size_t field, bool lengths
         leat_value_clear(out);
     return rc;
 }
+
+int leat_dataset_lengths(const struct leat_dataset *d, size_t field, uint64_t **out, struct leat_error *error)
+{
+    const struct leat_field *f = &d->base->fields[field];
+    const bool fixed = is_fixed(f);
+    uint64_t step = f->kind == LEAT_KIND_ARRAY ? leat_dtype_size(f->dtype) : 1;
+    for (unsigned i = 1; f->kind == LEAT_KIND_ARRAY && i < f->ndim; i++)
+        step *= (uint64_t)f->shape[i];
+    struct leat_value column = {0};
+    int rc = fixed ? LEAT_OK : leat_dataset_column(d, field, true, true, &column, error);
+    if (rc)
+        return rc;
+    *out = fixed ? leat_new_array(d->count + 1, sizeof **out) : column.owned;
+    if (!*out)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for the lengths of %" PRIu64 " samples", d->count);
+    for (uint64_t i = 0; i < d->count; i++)
+        (*out)[i] = fixed ? (uint64_t)f->shape[0] : step ? (*out)[i] / step : 0;
+    return LEAT_OK;
+}

@@ -24,13 +24,14 @@
 #include "format/fingerprint.h"
 #include "io/guard.h"
 
+/* Of the fields that packing adds, by enum leat_packed_field. */
+static const char *const names[] = {"", "doc_ids", "positions", "loss_mask"};
+
 static int find_field(const struct leat_dataset *documents, const char *name, size_t *field, struct leat_error *error)
 {
     size_t n;
     const struct leat_field *fields = leat_dataset_fields(documents, &n);
-    for (*field = 0; *field < n; ++*field)
-        if (!strcmp(fields[*field].name, name))
-            break;
+    *field = leat_dataset_field(documents, name);
     if (*field == n)
         return leat_fail(error, LEAT_E_NOT_FOUND, "there is no field \"%.64s\" to cut rows from", name);
     const struct leat_field *f = &fields[*field];
@@ -41,53 +42,39 @@ static int find_field(const struct leat_dataset *documents, const char *name, si
                          "(None,)",
                          f->name, leat_kind_name(f->kind));
     for (size_t k = LEAT_PACKED_DOC_IDS; k < LEAT_PACKED_FIELDS; k++)
-        if (!strcmp(f->name, (const char *[]){"", "doc_ids", "positions", "loss_mask"}[k]))
+        if (!strcmp(f->name, names[k]))
             return leat_fail(error, LEAT_E_INVALID, "the field of tokens is called \"%s\", as what packing adds to it",
                              f->name);
     return LEAT_OK;
 }
 
 /* A loss mask of the documents says something of each token. */
-static int compare_lengths(const struct leat_packing_rule *r, const struct leat_dataset *documents,
-                           const uint64_t *lengths, uint64_t around, struct leat_error *error)
+static int compare_lengths(const struct leat_packing_rule *mask, const struct leat_dataset *documents,
+                           const uint64_t *tokens, struct leat_error *error)
 {
-    size_t n_fields;
-    const struct leat_field *field = &leat_dataset_fields(documents, &n_fields)[r->mask->field];
-    const uint64_t n = leat_dataset_count(documents);
-    struct leat_value column = {0};
-    int rc =
-        field->shape[0] < 0 ? leat_dataset_column(documents, r->mask->field, true, false, &column, error) : LEAT_OK;
-    for (uint64_t i = 0; !rc && i < n; i++) {
-        const uint64_t has = field->shape[0] < 0 ? ((const uint64_t *)column.data)[i] : (uint64_t)field->shape[0];
-        const uint64_t tokens = lengths[i] ? lengths[i] - around : 0;
-        if (has != tokens)
+    uint64_t *has;
+    int rc = leat_dataset_lengths(documents, mask->field, &has, error);
+    if (rc)
+        return rc;
+    for (uint64_t i = 0, n = leat_dataset_count(documents); !rc && i < n; i++)
+        if (has[i] != tokens[i])
             rc = leat_fail(error, LEAT_E_INVALID,
                            "document %" PRIu64 " has %" PRIu64 " tokens and a loss_mask of %" PRIu64 ": one for each",
-                           i, tokens, has);
-    }
-    leat_value_clear(&column);
+                           i, tokens[i], has[i]);
+    leat_free(has);
     return rc;
 }
 
 int leat_packing_lengths(const struct leat_packing_rule *r, const struct leat_dataset *documents, uint64_t **out,
                          struct leat_error *error)
 {
-    size_t n_fields;
-    int64_t fixed = leat_dataset_fields(documents, &n_fields)[r->field].shape[0];
-    uint64_t n = leat_dataset_count(documents), around = (uint64_t)r->has_bos + r->has_eos;
-    struct leat_value column = {0};
-    int rc = fixed < 0 ? leat_dataset_column(documents, r->field, true, false, &column, error) : LEAT_OK;
-    if (rc)
-        return rc;
-    *out = leat_new_array(n ? n : 1, sizeof **out);
-    if (!*out)
-        rc = leat_fail(error, LEAT_E_NOMEM, "no memory for the lengths of %" PRIu64 " documents", n);
-    for (uint64_t i = 0; !rc && i < n; i++) {
-        const uint64_t tokens = fixed < 0 ? ((const uint64_t *)column.data)[i] / r->element : (uint64_t)fixed;
-        (*out)[i] = tokens ? tokens + around : 0; /* a document without a token is in no row */
-    }
-    leat_value_clear(&column);
-    return rc || !r->mask ? rc : compare_lengths(r, documents, *out, around, error);
+    int rc = leat_dataset_lengths(documents, r->field, out, error);
+    if (!rc && r->mask)
+        rc = compare_lengths(r->mask, documents, *out, error);
+    const uint64_t n = leat_dataset_count(documents), around = (uint64_t)r->has_bos + r->has_eos;
+    for (uint64_t i = 0; !rc && i < n; i++)
+        (*out)[i] += (*out)[i] ? around : 0; /* a document without a token is in no row */
+    return rc;
 }
 
 void leat_packing_fingerprint(const struct leat_packing_rule *r, uint8_t fingerprint[16])
@@ -106,36 +93,36 @@ void leat_packing_fingerprint(const struct leat_packing_rule *r, uint8_t fingerp
     leat_put_u64(fingerprint + 8, hash[1]);
 }
 
+/* Marks of the documents that were compared: none yet. */
+static int begin_marks(struct leat_packing_rule *r, const struct leat_dataset *documents, struct leat_error *error)
+{
+    r->touched = leat_new_array(leat_dataset_count(documents) / 8 + 1, sizeof *r->touched);
+    atomic_store(&r->changes, leat_dataset_changes(documents));
+    return r->touched ? LEAT_OK : leat_fail(error, LEAT_E_NOMEM, "no memory for a loader");
+}
+
 /* The documents' own "loss_mask" is packed as the tokens are: bos counts for nothing, eos is to be predicted. */
 static int open_mask(const struct leat_dataset *documents, struct leat_packing_rule *r, struct leat_error *error)
 {
-    size_t n, k;
-    const struct leat_field *fields = leat_dataset_fields(documents, &n);
-    for (k = 0; k < n && strcmp(fields[k].name, "loss_mask");)
-        k++;
+    size_t n, k = leat_dataset_field(documents, names[LEAT_PACKED_LOSS_MASK]);
+    const struct leat_field *f = leat_dataset_fields(documents, &n) + k;
     if (k == n)
         return LEAT_OK;
-    const struct leat_field *f = &fields[k];
     if (f->kind != LEAT_KIND_ARRAY || f->ndim != 1 || (f->dtype != LEAT_BOOL && f->dtype != LEAT_U8))
         return leat_fail(error, LEAT_E_TYPE,
                          "the documents' field \"loss_mask\" is no list of bool or uint8, one for each token");
     r->mask = leat_new(struct leat_packing_rule);
-    _Atomic uint8_t *touched = leat_new_array(leat_dataset_count(documents) / 8 + 1, sizeof *touched);
-    if (!r->mask || !touched) {
-        leat_free(touched);
+    if (!r->mask)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a loader");
-    }
-    r->mask->is_mask = true;
-    r->mask->field = k;
-    r->mask->length = r->length;
-    r->mask->multiple = r->multiple;
-    r->mask->element = 1;
-    r->mask->has_bos = r->has_bos;
-    r->mask->has_eos = r->has_eos;
-    r->mask->eos = 1;
-    r->mask->touched = touched;
-    atomic_store(&r->mask->changes, leat_dataset_changes(documents));
-    return LEAT_OK;
+    *r->mask = (struct leat_packing_rule){.is_mask = true,
+                                          .field = k,
+                                          .length = r->length,
+                                          .multiple = r->multiple,
+                                          .element = 1,
+                                          .has_bos = r->has_bos,
+                                          .has_eos = r->has_eos,
+                                          .eos = 1};
+    return begin_marks(r->mask, documents, error);
 }
 
 int leat_packing_open(const struct leat_dataset *documents, const struct leat_pack_options *options,
@@ -156,7 +143,6 @@ int leat_packing_open(const struct leat_dataset *documents, const struct leat_pa
         return rc;
     size_t n;
     const struct leat_field *tokens = leat_dataset_fields(documents, &n) + r->field;
-    static const char *const names[] = {"", "doc_ids", "positions", "loss_mask"};
     static const enum leat_dtype dtypes[] = {0, LEAT_I64, LEAT_I64, LEAT_BOOL};
     for (size_t k = 0; k < LEAT_PACKED_FIELDS; k++)
         r->fields[k] = (struct leat_field){.name = k ? names[k] : tokens->name,
@@ -165,14 +151,11 @@ int leat_packing_open(const struct leat_dataset *documents, const struct leat_pa
                                            .ndim = 1,
                                            .shape = {(int64_t)r->length}};
     r->element = (unsigned)leat_dtype_size(tokens->dtype);
-    r->touched = leat_new_array(leat_dataset_count(documents) / 8 + 1, sizeof *r->touched);
-    if (!r->touched)
-        return leat_fail(error, LEAT_E_NOMEM, "no memory for a loader");
-    atomic_store(&r->changes, leat_dataset_changes(documents));
     memcpy(&r->bos, &options->bos, sizeof r->bos);
     memcpy(&r->eos, &options->eos, sizeof r->eos);
     memcpy(&r->fill, &options->fill, sizeof r->fill);
-    return open_mask(documents, r, error);
+    rc = begin_marks(r, documents, error);
+    return rc ? rc : open_mask(documents, r, error);
 }
 
 /* Documents are compared again if files have changed. */

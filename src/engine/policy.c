@@ -26,11 +26,9 @@ static void say_name(struct leat_job *j, uint64_t position)
 {
     const struct leat_dataset *d = j->context->dataset;
     struct leat_value value;
-    size_t n, field = 0;
+    size_t n, field = leat_dataset_field(d, "name");
     const struct leat_field *fields = leat_dataset_fields(d, &n);
-    while (field < n && (strcmp(fields[field].name, "name") != 0 || fields[field].kind != LEAT_KIND_STR))
-        field++;
-    if (field == n || leat_dataset_read(d, position, field, &value, NULL))
+    if (field == n || fields[field].kind != LEAT_KIND_STR || leat_dataset_read(d, position, field, &value, NULL))
         return; /* the error is reported without it */
     char name[MAX_NAME + 1] = "", shown[4 * sizeof name], said[sizeof j->error.message];
     if (value.length <= MAX_NAME)

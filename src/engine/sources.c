@@ -150,11 +150,8 @@ static int describe_cut(const struct leat_sources *s, const struct leat_packing_
 static int describe_groups(struct leat_dataset *dataset, const struct leat_bucket_options *b, struct parts *parts,
                            struct leat_error *error)
 {
-    size_t n_fields, f = 0;
+    size_t n_fields, f = leat_dataset_field(dataset, b->field);
     const struct leat_field *fields = leat_dataset_fields(dataset, &n_fields);
-    const uint64_t n = leat_dataset_count(dataset);
-    while (f < n_fields && strcmp(fields[f].name, b->field) != 0)
-        f++;
     if (f == n_fields)
         return leat_fail(error, LEAT_E_NOT_FOUND, "there is no field \"%.64s\" whose lengths could count", b->field);
     const bool array = fields[f].kind == LEAT_KIND_ARRAY;
@@ -165,20 +162,8 @@ static int describe_groups(struct leat_dataset *dataset, const struct leat_bucke
             "field \"%s\", of kind %s, is no array that varies in length, nor bytes or text: batches by length "
             "need one",
             fields[f].name, leat_kind_name(fields[f].kind));
-    uint64_t element = array ? leat_dtype_size(fields[f].dtype) : 1;
-    for (unsigned d = 1; array && d < fields[f].ndim; d++)
-        element *= (uint64_t)fields[f].shape[d];
-    struct leat_value column = {0};
-    int rc = leat_dataset_column(dataset, f, true, false, &column, error);
-    if (rc)
-        return rc;
-    uint64_t *lengths = parts->lengths[0] = leat_new_array(n ? n : 1, sizeof *lengths);
-    if (!lengths)
-        rc = leat_fail(error, LEAT_E_NOMEM, "no memory for the lengths of %" PRIu64 " samples", n);
-    for (uint64_t i = 0; !rc && i < n; i++)
-        lengths[i] = element ? ((const uint64_t *)column.data)[i] / element : 0;
-    leat_value_clear(&column);
-    parts->group = (struct leat_group_spec){lengths, b->elements, b->rows, b->widths, b->n_widths};
+    int rc = leat_dataset_lengths(dataset, f, &parts->lengths[0], error);
+    parts->group = (struct leat_group_spec){parts->lengths[0], b->elements, b->rows, b->widths, b->n_widths};
     parts->sources[0].group = &parts->group;
     return rc;
 }
@@ -187,11 +172,9 @@ static int describe_groups(struct leat_dataset *dataset, const struct leat_bucke
 static int count_in_samples(struct leat_dataset *dataset, uint32_t k, const char *name, uint64_t *tokens,
                             uint64_t **each, struct leat_error *error)
 {
-    size_t n_fields, f = 0;
+    size_t n_fields, f = leat_dataset_field(dataset, name);
     const struct leat_field *fields = leat_dataset_fields(dataset, &n_fields);
     const uint64_t n = leat_dataset_count(dataset);
-    while (f < n_fields && strcmp(fields[f].name, name) != 0)
-        f++;
     if (f == n_fields)
         return leat_fail(error, LEAT_E_NOT_FOUND,
                          "source %" PRIu32 " has no field \"%.64s\" whose elements could be counted as tokens", k,
@@ -200,25 +183,26 @@ static int count_in_samples(struct leat_dataset *dataset, uint32_t k, const char
         return leat_fail(error, LEAT_E_TYPE,
                          "field \"%s\" of source %" PRIu32 ", of kind %s, is no list: it has no tokens", name, k,
                          leat_kind_name(fields[f].kind));
-    uint64_t element = leat_dtype_size(fields[f].dtype);
     *tokens = 1;
     for (unsigned d = fields[f].shape[0] < 0; d < fields[f].ndim; d++)
         *tokens *= (uint64_t)fields[f].shape[d];
     if (fields[f].shape[0] >= 0)
         return LEAT_OK;
-    struct leat_value column = {0};
-    int rc = leat_dataset_column(dataset, f, true, false, &column, error);
-    const uint64_t *bytes = column.data;
+    uint64_t *lengths;
+    int rc = leat_dataset_lengths(dataset, f, &lengths, error);
+    if (rc)
+        return rc;
     bool vary = false;
-    for (uint64_t i = 1; !rc && i < n; i++)
-        vary |= bytes[i] != bytes[0];
-    *tokens = !rc && n ? bytes[0] / element : 0;
-    if (vary && !(*each = leat_new_array(n, sizeof **each)))
-        rc = leat_fail(error, LEAT_E_NOMEM, "no memory for the lengths of %" PRIu64 " samples", n);
-    for (uint64_t i = 0; !rc && vary && i < n; i++)
-        (*each)[i] = bytes[i] / element;
-    leat_value_clear(&column);
-    return rc;
+    for (uint64_t i = 0; i < n; i++) {
+        lengths[i] *= *tokens;
+        vary |= lengths[i] != lengths[0];
+    }
+    *tokens = n ? lengths[0] : 0;
+    if (vary)
+        *each = lengths;
+    else
+        leat_free(lengths);
+    return LEAT_OK;
 }
 
 static int count_tokens(const struct leat_sources *s, uint32_t k, const struct leat_packing_rule *rules,
