@@ -5,7 +5,8 @@
  *     batch at the frontier      |  the next      |  the one after
  *     1 1 0 1 1 1 1 0            |  1 1 1 1 1 0 1 1  |  1 1 1              8 + 8 rows received: `row` is two batches on
  *
- * Reading trusts nothing: the number of bits must be that of whole batches of this plan.
+ * It ends with the last row received. Reading trusts nothing: as many bits must be set as batches of this plan up to
+ * `row` have rows.
  */
 #include "plan/received.h"
 
@@ -52,7 +53,7 @@ static bool read_bits(const char *text, struct leat_plan_received *out)
     return !(out->n_bits % 8) || !(out->bits[n - 1] >> (out->n_bits % 8));
 }
 
-/* The number of bits is that of whole batches, each belongs to a row, and the batch at the frontier lacks one. */
+/* As many bits are set as whole batches have rows, each belongs to a row, and the batch at the frontier lacks one. */
 static int check_bits(const struct leat_plan *p, struct leat_position at, const struct leat_plan_received *r,
                       struct leat_error *error)
 {
