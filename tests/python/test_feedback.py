@@ -303,6 +303,8 @@ def test_what_feedback_does_not_go_with_is_refused(path: str) -> None:
         leat.Loader(ds, 8, sampler=[1, 2], feedback=leat.TopFraction(0.5))
     with pytest.raises(ValueError, match="does not go with share="):
         leat.Loader(ds, 8, share="job", feedback=leat.TopFraction(0.5))
+    with pytest.raises(ValueError, match='does not go with tp_read="first"'):
+        leat.Loader(ds, 8, mesh={"tp": (0, 2)}, tp_read="first", feedback=leat.TopFraction(0.5))
     with opened(path, feedback=leat.TopFraction(0.5)) as loader:
         with pytest.raises(ValueError, match="no further consumers"):
             loader.consumer(4)

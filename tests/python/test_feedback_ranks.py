@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,16 @@ def test_the_ranks_together_train_what_one_process_would_select(path: str, ranks
     for number, rank in enumerate(ranks):
         assert rank["epochs"] == [parts(ids)[number] for ids in expected]
     assert ranks[0]["hash"] == ranks[1]["hash"]
+
+
+def test_the_ranks_of_a_mesh_exchange_and_what_peers_report_twice_counts_once(
+    path: str, ranks: list[dict[str, Any]]
+) -> None:
+    expected = trace(plain_order(path), 8, 0.3, 4)
+    times = Counter(i for epoch in expected for i in epoch)
+    for rank in ranks:
+        assert rank["of_mesh"] == rank["epochs"]
+        assert rank["of_peers"] == expected and rank["counts"] == [times[i] for i in range(N)]
 
 
 def test_the_tables_of_all_ranks_are_equal(ranks: list[dict[str, Any]]) -> None:

@@ -39,3 +39,14 @@ def test_ranks_that_agree_again_go_on(told: list[dict[str, Any]]) -> None:
     for rank in told:
         assert "the ranks differ in decisions" in rank["apart"]
         assert rank["together"] == told[0]["ids"][:3]
+
+
+def test_stages_that_are_told_the_losses_of_all_rows_select_the_same_and_none_waits(told: list[dict[str, Any]]) -> None:
+    for rank in told:
+        assert sorted(rank["selected"][0]) == list(range(16, 24))
+
+
+def test_stages_that_select_otherwise_are_told_so_before_the_epoch_has_a_batch(told: list[dict[str, Any]]) -> None:
+    for rank in told:
+        assert "the ranks differ in decisions" in rank["selected_apart"]
+    assert {"epoch": 1, "row": 0} in [rank["position"] for rank in told]

@@ -10,7 +10,7 @@ import json
 import warnings
 import zlib
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from .policies import Rows
 from .replay import Replay, folder_of
 from .table import Array
 
+if TYPE_CHECKING:
+    from ..loading.mesh import Mesh
+
 AS_OPENED, LISTED, SELECTED = range(3)  # numbers of the library's enum leat_rows
 INSIDE = 1 << 20  #: bytes of lists, compressed, in a state of a loader without a folder
 
@@ -34,6 +37,7 @@ class Deciding(Steering):
     """A loader's part that decides on rows."""
 
     rank: int
+    mesh: Mesh | None
     _distributed: bool
     _opened_global: int
     _options: dict[str, Any]
@@ -73,7 +77,7 @@ class Deciding(Steering):
                 "ds.select(positions), and leave the sampler out"
             )
         if wrong := [name for name, value in other.items() if value is not None]:
-            raise ValueError(f"feedback= does not go with {wrong[0]}=")
+            raise ValueError(f"feedback= does not go with {wrong[0]}")
         return log
 
     # ---- reports -----------------------------------------------------------------------------------------------------
@@ -111,7 +115,8 @@ class Deciding(Steering):
         step)``. A value replaces one of an earlier step. The greater of two values of one step stays, and one that
         comes after a value of a later step is dropped, so neither the order of reports matters, nor that one is
         repeated. On several ranks of `torch.distributed` each rank reports its own rows (or any), and they are
-        exchanged as epochs begin; if ranks are stated by arguments, each of them reports the rows of all.
+        exchanged as epochs begin; if ranks are stated by arguments, or stages of a pipeline read, each of them reports the
+        rows of all.
 
         **Of a mixture**, for a loader with ``mixture=``: ``loader.report(step, losses, counts)``. The algorithm may
         then decide other weights. On several ranks each of them reports the same numbers, those of the whole global

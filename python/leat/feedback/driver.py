@@ -63,6 +63,8 @@ class Feedback(Mapping[str, Table]):
             bind(loader.dataset)
         if not len(loader.dataset):
             raise ValueError("feedback= selects samples, and the data set is empty")
+        mesh = loader.mesh  # stages of a pipeline begin an epoch each in its turn, and some never do: none may wait
+        self._exchanges = loader._distributed and (mesh is None or mesh.pp.size == 1)
         self._ids = ids_of(loader.dataset)
         self._folder = loader._log_dir
         self._blobs = Blobs(self._folder)
@@ -90,7 +92,7 @@ class Feedback(Mapping[str, Table]):
         folder = self._folder if n * 16 >= LARGE else None
         if folder is not None:
             os.makedirs(folder, exist_ok=True)
-        return Table(metric, _leat.Table.open(n, self._ids, folder, self._loader._distributed), self._ready)
+        return Table(metric, _leat.Table.open(n, self._ids, folder, self._exchanges), self._ready)
 
     def _ready(self, metric: str) -> Table:
         """The table of a metric, once all reports so far are entered. Before anything was reported, under any name, it
@@ -182,7 +184,7 @@ class Feedback(Mapping[str, Table]):
         except Exception as e:
             e.add_note(f"leat: {self.name} was deciding the rows of epoch {epoch}")
             failed = e
-        if loader._distributed:
+        if self._exchanges:
             told = {f"what {self.name} decided for epoch {epoch}": "none" if rows is None else _told(rows)}
             if failed is None:
                 ranks.agree(told)
@@ -243,7 +245,7 @@ class Feedback(Mapping[str, Table]):
 
     def _exchange(self) -> None:
         """Enters the reports of all ranks into the tables of each, in the order of steps."""
-        if not self._loader._distributed:
+        if not self._exchanges:
             return
         mine = _encode({name: self._kept(table) for name, table in sorted(self._tables.items())})
         gathered = [_parse(data) for data in ranks.gather(mine)]
@@ -276,7 +278,7 @@ class Feedback(Mapping[str, Table]):
         self._warn(lost, "what was reported", "begins with an empty table")
         lost = []
         pending: dict[str, str] = {}  # behind all tables, which are equal on all ranks, and so are those that fit
-        for name, table in sorted(self._tables.items()) if self._loader._distributed else ():
+        for name, table in sorted(self._tables.items()) if self._exchanges else ():
             if len(kept := self._kept(table)):
                 pending[name] = self._stored(zlib.compress(kept.tobytes(), 1), inside, lost)
         self._warn(lost, "what this rank has reported since ranks last exchanged", "goes on without it")
@@ -327,7 +329,7 @@ class Feedback(Mapping[str, Table]):
         tables = {name: unpacked(name, n, data) for name, data in packed.items()}
         waiting = part(saved, "pending", dict, {})
         place = pair(saved, "rank")
-        if waiting and (place != (self._loader.rank, self._loader.world_size) or not self._loader._distributed):
+        if waiting and (place != (self._loader.rank, self._loader.world_size) or not self._exchanges):
             raise StateError(
                 f"the state was saved by rank {place[0]} of {place[1]} within an epoch, and has that rank's reports "
                 "alone: each rank saves its own state, and loads it again"

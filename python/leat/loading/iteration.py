@@ -39,10 +39,10 @@ class Taking(Deciding, Reader):
     _common: Callable[[], dict[str, str]]  # what all ranks must have in common
 
     def __iter__(self) -> Iterator[Any]:
-        self._agreement.begin(self._common, self._core.next_start()[0])
         if self._sampler is not None:
             self._read_sampler()
         self._decide_epoch()
+        self._agreement.begin(self._common, self._core.next_start()[0])  # with what was decided for this epoch
         iteration = Pass(self, self._core.start())
         self._kept, self._loaded = None, False
         if self._calls is not None:

@@ -181,7 +181,8 @@ class Loader(Planning):
         }
         plain = sampler is None and not isinstance(shuffle, Blocks) and bool(in_order)
         rows = opening.rows_of(dataset, outputs, plain, **asked)
-        other = {"batch_tokens": batch_tokens, "buckets": buckets, "mesh": mesh, "share": share}
+        other = {"batch_tokens=": batch_tokens, "buckets=": buckets, "share=": share}
+        other |= {'tp_read="first"': mesh if tp_read == "first" else None}
         log = self._start_deciding(rows.dataset, feedback, log, log_dir, sampler, other)
         given = {"batch_size": rows.batch_size, "global_batch_size": global_batch_size}
         given |= {"budget_bytes": budget_bytes, "max_held_bytes": max_held_bytes}

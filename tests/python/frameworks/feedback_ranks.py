@@ -10,6 +10,7 @@ from typing import Any
 import torch.distributed as dist
 from feedback_support import loss_of, opened, train
 from frameworks_support import leave, tell
+from torch.distributed.device_mesh import init_device_mesh
 
 import leat
 from leat.feedback import blobs
@@ -31,6 +32,13 @@ def main(path: str, folder: str) -> None:
     options: dict[str, Any] = {"feedback": leat.TopBatches(0.3), "tail": "uneven"}
     with opened(path, 4, **options) as loader:
         tell(epochs=train(loader, 4), hash=loader.stats()["plan_hash"], table=loader.feedback["loss"].value.tolist())
+
+    mesh = init_device_mesh("cpu", (2,), mesh_dim_names=("dp",))
+    with opened(path, 4, **options, mesh=mesh) as loader:
+        tell(of_mesh=train(loader, 4))
+    mesh = init_device_mesh("cpu", (2,), mesh_dim_names=("tp",))
+    with opened(path, 8, **options, mesh=mesh) as loader:  # each reports all rows, which counts once
+        tell(of_peers=train(loader, 4), counts=loader.feedback["loss"].count.tolist())
 
     states = []
     with opened(path, 4, **options, log_dir=folder) as loader:  # saved within an epoch, while reports wait

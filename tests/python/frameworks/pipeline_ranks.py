@@ -16,17 +16,17 @@ import leat
 N = 24
 
 
-def opened(mesh: Any, seed: int = 1) -> leat.Loader:
-    return leat.Loader(leat.from_arrays(x=np.arange(N)), 8, shuffle=True, seed=seed, mesh=mesh)
+def opened(mesh: Any, seed: int = 1, **options: Any) -> leat.Loader:
+    return leat.Loader(leat.from_arrays(x=np.arange(N)), 8, shuffle=True, seed=seed, mesh=mesh, **options)
 
 
-def trained(loader: leat.Loader, epochs: int) -> list[list[int]]:
+def trained(loader: leat.Loader, epochs: int, steps: int = N // 8) -> list[list[int]]:
     """The ids that this stage has seen, in the order of a pipeline's schedule."""
     rank, found = dist.get_rank(), list[list[int]]()
     there = torch.zeros(8, dtype=torch.int64)
     for _ in range(epochs):
         batches = None
-        for _step in range(N // 8):
+        for _step in range(steps):
             if rank == 0:
                 batches = iter(loader) if batches is None else batches
                 there = next(batches).ids.to(torch.int64)
@@ -53,6 +53,17 @@ def error_of(loader: leat.Loader) -> str:
     return ""
 
 
+def selected(mesh: Any, agree: bool) -> leat.Loader:
+    """A loader that selects by the losses of all rows, after an epoch behind which both stages that read report them:
+    the same ones only if they `agree`.
+    """
+    loader, rank = opened(mesh, feedback=leat.TopFraction(1 / 3)), dist.get_rank()
+    trained(loader, 1)
+    if rank != 1:
+        loader.report(np.arange(N), loss=np.arange(N) if agree or rank == 0 else -np.arange(N))
+    return loader
+
+
 def main() -> None:
     dist.init_process_group("gloo")
     rank = dist.get_rank()
@@ -74,6 +85,10 @@ def main() -> None:
         next(iter(loader))
         loader.set_epoch(0)
     tell(looked=[batch.ids.tolist() for batch in loader])
+    tell(selected=trained(selected(mesh, True), 1, 1))
+    loader = selected(mesh, False)
+    dist.barrier()
+    tell(selected_apart=error_of(loader), position=loader.state_dict()["at"])
     store = dist.FileStore(sys.argv[1], 3)  # which outlives a group
     for seed in (1, 2):
         dist.barrier()
