@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -106,6 +107,21 @@ def test_a_state_of_one_stage_fits_the_others() -> None:
     next(batches)
     middle.load_state_dict(first.state_dict())
     assert next(iter(middle)).ids.tolist() == next(batches).ids.tolist()
+
+
+def test_a_stage_that_has_read_nothing_has_a_state_for_others_like_it_only() -> None:
+    middle = opened({"pp": (1, 4)})
+    for loader in (middle, opened({"pp": (2, 4)})):
+        iter(loader)  # a loader that repeats does so, and hands out no batch
+        state = json.loads(json.dumps(loader.state_dict()))
+        middle.load_state_dict(state)
+        for reads in (opened({"pp": (3, 4)}), opened({"dp": (1, 2), "pp": (0, 1)})):
+            with pytest.raises(leat.StateError, match="which reads no batches and knows no position"):
+                reads.load_state_dict(state)
+    next(iter(middle))
+    opened({"pp": (0, 4)}).load_state_dict(middle.state_dict())
+    middle.load_state_dict(opened({"pp": (0, 4)}).state_dict())
+    assert middle.state_dict()["unread"] == [1, 4]  # it will not know how far the others have come from here
 
 
 def test_contiguous_slices_of_context_parallel_ranks_make_up_the_rows() -> None:

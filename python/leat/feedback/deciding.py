@@ -115,8 +115,8 @@ class Deciding(Steering):
         step)``. A value replaces one of an earlier step. The greater of two values of one step stays, and one that
         comes after a value of a later step is dropped, so neither the order of reports matters, nor that one is
         repeated. On several ranks of `torch.distributed` each rank reports its own rows (or any), and they are
-        exchanged as epochs begin; if ranks are stated by arguments, or stages of a pipeline read, each of them reports the
-        rows of all.
+        exchanged as epochs begin; if ranks are stated by arguments, or are stages of a pipeline, each of them reports
+        the rows of all.
 
         **Of a mixture**, for a loader with ``mixture=``: ``loader.report(step, losses, counts)``. The algorithm may
         then decide other weights. On several ranks each of them reports the same numbers, those of the whole global

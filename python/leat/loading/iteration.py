@@ -34,6 +34,7 @@ class Taking(Deciding, Reader):
     _agreement: Agreement
     _calls: Any
     _kept: Kept | None
+    _moved = False  # whether a batch was handed out since opening, or since a state was loaded
     _peers: Peers | None
     _resuming: bool
     _common: Callable[[], dict[str, str]]  # what all ranks must have in common
@@ -138,7 +139,10 @@ class Taking(Deciding, Reader):
 
     def _take(self, number: int) -> Any:
         batch = self._own(number) if self._peers is None else self._of_peers(self._peers, number)
-        return None if batch is None else self._given(batch)
+        if batch is None:
+            return None
+        self._moved = True
+        return self._given(batch)
 
     def _own(self, number: int) -> Batch | None:
         form = self._form

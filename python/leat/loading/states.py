@@ -29,7 +29,7 @@ class Stateful(Taking):
 
     def state_dict(self) -> dict[str, Any]:
         """The position of training: a small dict of plain values, which counts the batches handed out and fits every
-        rank.
+        rank. A stage in the middle of a pipeline that reads no batches knows none: its state fits only such stages.
 
         Without `in_order`, a state that is taken within an epoch on several ranks fits only the rank that took it, and
         so does one with `counters=`, which count what the rank consumed. Save the state of each rank.
@@ -39,6 +39,8 @@ class Stateful(Taking):
         if self._counters:
             state["counters"] = {name: counter.state_dict() for name, counter in self._counters.items()}
             state["counters_of"] = [self.rank, self.world_size]
+        if self.mesh is not None and not (self.mesh.reads or self._moved):
+            state["unread"] = list(self.mesh.pp)
         return state
 
     def _plain_state(self) -> dict[str, Any]:
@@ -57,8 +59,8 @@ class Stateful(Taking):
         `in_order`.
 
         Raises:
-            ValueError: the state is of another data set, order or version, is damaged, or is none
-                (:class:`leat.StateError`); nothing has changed.
+            ValueError: the state is of another data set, order or version, is damaged, is none, or is that of a stage
+                of a pipeline that has read nothing (:class:`leat.StateError`); nothing has changed.
 
         >>> loader = leat.Loader(leat.open(path), batch_size=32)
         >>> first = next(iter(loader))
@@ -88,10 +90,18 @@ class Stateful(Taking):
         for take in prepared.takes:
             take()
         self._resuming = self._sampler is not None and is_within(found)
-        self._loaded = True
+        self._loaded, self._moved = True, False
 
     def _prepare(self, state: dict[str, Any]) -> Prepared:
         """Checks all that the library knows nothing of, and takes it out of a state. Nothing changes."""
+        if "unread" in state:
+            stage, stages = pair(state, "unread")
+            del state["unread"]
+            if self.mesh is None or self.mesh.reads:
+                raise StateError(
+                    f"the state is of stage {stage} of the {stages} of a pipeline, which reads no batches and knows no "
+                    "position: load that of the first stage, as rank 0 has it"
+                )
         take_counters = prepared_counters(state, self._counters, (self.rank, self.world_size))
         besides = {name: part(state, name) for name in ("mixture", "decisions")}
         for name in besides:
