@@ -83,12 +83,15 @@ def loss_of(output: torch.Tensor, batch: dict[str, torch.Tensor]) -> torch.Tenso
     return torch.nn.functional.mse_loss(output, batch["y"])
 
 
-def needs(*packages: str) -> None:
-    """Skips a module of tests where these are not installed; fails where everything has to be (tools/check.py)."""
+def needs(*packages: str, level: str = "shards") -> None:
+    """Skips a module of tests where these are not installed; fails where they have to be (tools/check.py). `level`: the
+    one of tools/setup.sh that installs them.
+    """
+    required = os.environ.get("LEAT_REQUIRE_TORCH" if level == "shards" else f"LEAT_REQUIRE_{level.upper()}")
     for name in packages:
         if importlib.util.find_spec(name) is None:
-            if os.environ.get("LEAT_REQUIRE_TORCH"):
-                raise ModuleNotFoundError(f"no module named {name}: tools/setup.sh shards installs it")
+            if required:
+                raise ModuleNotFoundError(f"no module named {name}: tools/setup.sh {level} installs it")
             pytest.skip(f"{name} is not installed", allow_module_level=True)
 
 
