@@ -247,7 +247,8 @@ class Batch(Mapping[str, Any]):
             return values[name]
         make = self._form.makers.get(name)
         if make is None:
-            raise KeyError(f"no output {name!r}: this batch has {', '.join(self._form.makers)}")
+            how = ' by name; by number, a Loader with yields="tuple" gives them' if isinstance(name, int) else ""
+            raise KeyError(f"no output {name!r}: this batch has {', '.join(self._form.makers)}{how}")
         assert self._core is not None
         value = values[name] = make(self._core)
         return value
