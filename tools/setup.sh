@@ -1,9 +1,9 @@
 #!/bin/sh
 # Sets up what the Makefile's targets need: system packages, .venv with the Python packages, and leat installed into it.
-#     tools/setup.sh wheel|run|docs|test|shards PYTHON TORCH-REQUIREMENT
+#     tools/setup.sh wheel|run|docs|test|shards|parallel PYTHON TORCH-REQUIREMENT
 # wheel: what builds a wheel, and no more: neither PyTorch nor leat. run: what leat runs with, and leat. docs: that, and
 # what builds the documentation site. test: all that `make test` needs. shards: that, and what only the deep shards of
-# tools/check.py need: other frameworks, clang-tidy.
+# tools/check.py need: other frameworks, clang-tidy. parallel: what test does, and .venv-parallel with DeepSpeed.
 # Idempotent: what is there is left alone. Says what it installs. Without root, prints the exact line to run and stops.
 set -eu
 level=$1 python=$2 torch=$3
@@ -19,11 +19,11 @@ need="$need libyaml-dev libcurl4-openssl-dev libsqlite3-dev libzstd-dev"
 need="$need libtiff-dev libavif-dev libjxl-dev libopenjp2-7-dev liblcms2-dev"
 why="a C compiler and the libraries that leat uses"
 tests=
-[ "$level" != test ] && [ "$level" != shards ] || tests=yes
+case $level in test | shards | parallel) tests=yes ;; esac
 if [ "$tests" ]; then
     need="$need libcmocka-dev clang clang-format ccache elfutils"
     why="$why, clang and cmocka for the tests, ccache to compile once, elfutils for stacks of what hangs"
-    [ "$level" = test ] || need="$need clang-tidy"
+    [ "$level" != shards ] || need="$need clang-tidy"
     # clang's sanitizers and fuzzer: a package of their own, that another one with the version in its name may have
     # brought
     ls "$(clang -print-resource-dir 2>/dev/null)"/lib/*/libclang_rt.fuzzer* >/dev/null 2>&1 ||
@@ -78,12 +78,13 @@ if ! .venv/bin/python -m pip --version >/dev/null 2>&1 || [ "$(cat .venv/.made 2
     "$python" -m venv --clear .venv
 fi
 [ -f .venv/.made ] || pwd >.venv/.made
-pip_install() { # pip_install STAMP-NAME ARGUMENT...: once per set of arguments
-    stamp=.venv/.installed-$1
+venv=.venv
+pip_install() { # pip_install STAMP-NAME ARGUMENT...: into $venv, once per set of arguments
+    stamp=$venv/.installed-$1
     shift
     [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$*" ] && return
-    say "installing into .venv: $*"
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check "$@"
+    say "installing into $venv: $*"
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "$@"
     printf '%s' "$*" >"$stamp"
 }
 if [ "$level" != run ] && [ "$level" != docs ]; then
@@ -107,6 +108,23 @@ if [ "$level" = shards ]; then
     .venv/bin/python -c 'import importlib.metadata as m; print("torch==" + m.version("torch"))' >.venv/constraints.txt
     pip_install frameworks --constraint .venv/constraints.txt 'lightning>=2.6' 'accelerate>=1.12' 'transformers>=5' \
         'torchdata>=0.11'
+fi
+if [ "$level" = parallel ]; then
+    # Accelerate, Lightning and Transformers behave differently where DeepSpeed is installed, so it has an environment of
+    # its own. That lies over .venv, whose packages it sees, leat among them, and replaces none of these.
+    over=.venv-parallel
+    if ! $over/bin/python -m pip --version >/dev/null 2>&1 || [ "$(cat $over/.made 2>/dev/null)" != "$(pwd)" ]; then
+        say "making the virtual environment $over"
+        .venv/bin/python -m venv --clear $over
+        pwd >$over/.made
+    fi
+    packages='import sysconfig; print(sysconfig.get_path("purelib"))'
+    .venv/bin/python -c "$packages" >"$($over/bin/python -c "$packages")/beneath.pth"
+    .venv/bin/python -m pip --disable-pip-version-check freeze --exclude leat >$over/constraints.txt
+    export DS_BUILD_OPS=0 # its operators for GPUs are not compiled
+    venv=$over
+    pip_install deepspeed --constraint $over/constraints.txt 'deepspeed==0.19.8'
+    venv=.venv
 fi
 
 # --- leat itself -----------------------------------------------------------------------------------------------------

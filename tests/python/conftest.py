@@ -44,7 +44,10 @@ def pytest_collection_finish() -> None:
 
 
 CPU_BEFORE = pytest.StashKey[float]()
-SHARDS = ("draws", "torch", "whole")  # those of tools/checks/shards.py that run tests of Python
+SHARDS = ("draws", "torch", "parallel", "whole")  # those of tools/checks/shards.py that run tests of Python
+#: files that need packages which only that shard installs, by the beginning of their names
+OF_SHARD = {"test_frameworks_": "torch", "test_deepspeed": "parallel", "test_elastic": "parallel",
+            "test_parallel": "parallel"}  # fmt: skip
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -59,18 +62,21 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def shard_of(item: pytest.Item) -> str:
-    """`gate`: of none. Tests of other frameworks need packages that only the shard torch installs."""
+    """`gate`: of none."""
     mark = item.get_closest_marker("shard")
     if mark is not None and mark.args[0] not in SHARDS:
         raise pytest.UsageError(f"{item.nodeid} is of the shard {mark.args[0]!r}, which runs no tests of Python")
-    if mark is None and item.path.name.startswith("test_frameworks_"):
-        return "torch"
-    return str(mark.args[0]) if mark else "gate"
+    return str(mark.args[0]) if mark else shard_of_file(item.path) or "gate"
+
+
+def shard_of_file(path: Path) -> str | None:
+    """The shard of all tests of a file that needs packages which no other one has."""
+    return next((shard for begin, shard in OF_SHARD.items() if path.name.startswith(begin)), None)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    others = config.getoption("--shard") not in (None, "torch")
-    return True if others and collection_path.name.startswith("test_frameworks_") else None
+    shard = shard_of_file(collection_path)
+    return True if shard and config.getoption("--shard") not in (None, shard) else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

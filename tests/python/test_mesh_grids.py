@@ -10,6 +10,8 @@ pytest.importorskip("torch")
 
 from frameworks_support import run_ranks  # noqa: E402
 
+pytestmark = pytest.mark.shard("parallel")  # which has DeepSpeed
+
 
 def check(told: list[dict[str, Any]]) -> None:
     for name in told[0]:

@@ -42,6 +42,12 @@ SHARDS = {
         r"^src/(engine|plan|worker)/|^python/leat/(torch|workers|loading|functions|accelerate|lightning)|^python/src/"
         rf"|^tests/(python|golden)/|{CHECKS}",
     ),
+    "parallel": Shard(
+        "trainings in parallel over more than data: DeepSpeed's pipelines, in an environment of their own",
+        [["over", "parallel"]],
+        r"^python/leat/(loading|feedback|ranks)|^tests/python/(test_(deepspeed|elastic|parallel|mesh)|deepspeed_support"
+        rf"|frameworks)|{CHECKS}",
+    ),
     "whole": Shard(
         "whole uses: a dozen mutations, recipes, examples, the demo, the wheel in a fresh environment",
         [["mutations"], ["package", "whole", "demo", "wheel"]],

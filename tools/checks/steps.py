@@ -96,13 +96,13 @@ def lint() -> Count:
     return Count(4)
 
 
-def pytest(shard: str, *arguments: object, **environment: str) -> Count:
+def pytest(shard: str, *arguments: object, python: object = sys.executable, **environment: str) -> Count:
     """On as many processes as there are cores: each takes from the longest queue when its own is empty."""
     report = LOGS / f"{here.name}.xml"
     out = ""
     try:
         run(
-            *(sys.executable, "-m", "pytest", "-q", "--tb=short", "-n", min(CORES, 8), "--dist", "worksteal"),
+            *(python, "-m", "pytest", "-q", "--tb=short", "-n", min(CORES, 8), "--dist", "worksteal"),
             *(f"--shard={shard}", f"--junitxml={report}", *(arguments or [PYTHON_TESTS])),
             env={"LEAT_CLI": str(BIN / "leat"), "LEAT_REQUIRE_TORCH": "1", "PYTHONHASHSEED": "0", **environment},
         )
@@ -232,6 +232,18 @@ def extras() -> Count:
 @step("torch", "PyTorch's side of comparisons, and trainings of other frameworks")
 def torch() -> Count:
     return pytest("torch")
+
+
+@step("over", "DeepSpeed, in an environment over .venv")
+def over() -> Count:
+    return set_up("parallel")
+
+
+@step("parallel", "trainings of DeepSpeed over gloo")
+def parallel() -> Count:
+    """One test after the other: each has up to four ranks."""
+    python = ROOT / ".venv-parallel" / "bin" / "python"
+    return pytest("parallel", "-n", 1, PYTHON_TESTS, python=python, LEAT_REQUIRE_PARALLEL="1")
 
 
 @step("whole", "recipes and examples")

@@ -47,12 +47,10 @@ def megatron() -> None:
 
 
 def deepspeed() -> None:
-    import deepspeed.comm.torch
-    from deepspeed import comm
+    import deepspeed_support
     from deepspeed.runtime.pipe.topology import PipelineParallelGrid, PipeModelDataParallelTopology
 
-    deepspeed.comm.torch.build_shm_op = lambda: None  # else it compiles an operator that is not used here
-    comm.init_distributed("gloo", verbose=False)
+    deepspeed_support.begin()
     topology = PipeModelDataParallelTopology(num_pp=2, num_mp=2, num_dp=1)
     grid = PipelineParallelGrid(topology)
     theirs = {
