@@ -13,6 +13,7 @@ appends to --seen the ids and the hashes of the rows of its part of each global 
 from __future__ import annotations
 
 import argparse
+import gc
 import hashlib
 import json
 import os
@@ -39,14 +40,14 @@ def layers() -> list[nn.Module]:
 
 
 def alone() -> tuple[leat.Loader, Callable[[Batches], float]]:
-    loader = leat.Loader(leat.from_arrays(**DATA), global_batch_size=GLOBAL, shuffle=True, seed=3)
+    loader = leat.Loader(leat.from_arrays(**DATA), global_batch_size=GLOBAL, shuffle=True, seed=3, drop_last=True)
     model = nn.Sequential(*layers())
     return loader, stepper(model, torch.optim.SGD(model.parameters(), 0.1), lambda loss: loss.backward())
 
 
 def ddp() -> tuple[leat.Loader, Callable[[Batches], float]]:
     dist.init_process_group("gloo")
-    loader = leat.Loader(leat.from_arrays(**DATA), global_batch_size=GLOBAL, shuffle=True, seed=3)
+    loader = leat.Loader(leat.from_arrays(**DATA), global_batch_size=GLOBAL, shuffle=True, seed=3, drop_last=True)
     model = nn.parallel.DistributedDataParallel(nn.Sequential(*layers()))
     return loader, stepper(model, torch.optim.SGD(model.parameters(), 0.1), lambda loss: loss.backward())
 
@@ -55,7 +56,7 @@ def accelerate() -> tuple[leat.Loader, Callable[[Batches], float]]:
     from accelerate import Accelerator
 
     accelerator = Accelerator(cpu=True)
-    loader = leat.Loader(leat.from_arrays(**DATA), global_batch_size=GLOBAL, shuffle=True, seed=3)
+    loader = leat.Loader(leat.from_arrays(**DATA), global_batch_size=GLOBAL, shuffle=True, seed=3, drop_last=True)
     model = nn.Sequential(*layers())
     model, optimizer = accelerator.prepare(model, torch.optim.SGD(model.parameters(), 0.1))
     return loader, stepper(model, optimizer, accelerator.backward)
@@ -71,7 +72,9 @@ def deepspeed() -> tuple[leat.Loader, Callable[[Batches], float]]:
     __compatible_ops__["deepspeed_shm_comm"] = False  # else it is compiled first
     deepspeed.init_distributed("gloo", verbose=False)
     topology = PipeDataParallelTopology(num_pp=2, num_dp=dist.get_world_size() // 2)
-    loader = leat.Loader(leat.from_arrays(**DATA), global_batch_size=GLOBAL, shuffle=True, seed=3, mesh=topology)
+    loader = leat.Loader(
+        leat.from_arrays(**DATA), global_batch_size=GLOBAL, shuffle=True, seed=3, drop_last=True, mesh=topology
+    )
     model = PipelineModule(layers(), topology=topology, loss_fn=nn.functional.mse_loss, partition_method="uniform")
     rows = GLOBAL // loader.world_size
     config = {"train_batch_size": GLOBAL, "train_micro_batch_size_per_gpu": rows, "steps_per_print": 1 << 30}
@@ -105,6 +108,24 @@ def batches_of(loader: leat.Loader, seen: list[Any]) -> Batches:
             yield batch["x"], batch["y"]
 
 
+def train(engine: str, steps: int, state: Path, seen_file: Path | None) -> None:
+    loader, step = ENGINES[engine]()
+    if state.exists():
+        loader.load_state_dict(json.loads(state.read_text()))
+    seen: list[Any] = []
+    batches = batches_of(loader, seen)
+    losses = [step(batches) for _ in range(steps)]
+    print(f"{engine}, rank {loader.rank} of {loader.world_size}: loss {losses[0]:.4f} to {losses[-1]:.4f}")
+    if seen_file:
+        place = {"engine": engine, "rank": loader.rank, "world_size": loader.world_size}
+        with seen_file.open("a") as out:
+            out.write("".join(json.dumps([*each, place]) + "\n" for each in seen))
+    if dist.is_initialized():
+        dist.barrier()  # all have read the state of before
+    if not dist.is_initialized() or dist.get_rank() == 0:
+        state.write_text(json.dumps(loader.state_dict()))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("engine", choices=ENGINES)
@@ -112,22 +133,10 @@ def main() -> None:
     parser.add_argument("--state", type=Path, default=Path("anywhere.json"))
     parser.add_argument("--seen", type=Path)
     args = parser.parse_args()
-    loader, step = ENGINES[args.engine]()
-    if args.state.exists():
-        loader.load_state_dict(json.loads(args.state.read_text()))
-    seen: list[Any] = []
-    batches = batches_of(loader, seen)
-    losses = [step(batches) for _ in range(args.steps)]
-    if args.seen:
-        place = {"engine": args.engine, "rank": loader.rank, "world_size": loader.world_size}
-        with args.seen.open("a") as out:
-            out.write("".join(json.dumps([*each, place]) + "\n" for each in seen))
-    print(f"{args.engine}, rank {loader.rank} of {loader.world_size}: loss {losses[0]:.4f} to {losses[-1]:.4f}")
+    train(args.engine, args.steps, args.state, args.seen)
+    gc.collect()  # what uses the process group goes before it
     if dist.is_initialized():
-        dist.barrier()  # all have read the state
-    if not dist.is_initialized() or dist.get_rank() == 0:
-        args.state.write_text(json.dumps(loader.state_dict()))
-    if dist.is_initialized():
+        dist.barrier()
         dist.destroy_process_group()
 
 

@@ -19,7 +19,7 @@ needs("deepspeed", "accelerate")
 
 SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "anywhere.py"
 RANKS = {"alone": 0, "ddp": 4, "deepspeed": 4, "accelerate": 2}
-EACH = 5  # steps of a run: an epoch has 8
+EACH = 5  # steps of a run: an epoch has 7
 
 
 def run(engine: str, steps: int, folder: Path) -> None:
