@@ -112,7 +112,7 @@ MUTATIONS = [
         "a list that the run still needs is released",
         "src/plan/decide.c",
         "++kept > KEPT_LISTS && !leat_position_precedes(done, until)",
-        "++kept > KEPT_LISTS",
+        "++kept > KEPT_LISTS && !leat_position_precedes(until, done)",
         ("c:plan/decide",),
     ),
     Mutation(
