@@ -118,7 +118,7 @@ static struct leat_plan *make_mixture(uint32_t n, unsigned i)
         const bool last = k + 1 == n;
         shares[k] = 1.0 / n;
         sources[k] =
-            (struct leat_plan_source){.count = 5 + (i == 3 && last),
+            (struct leat_plan_source){.count = i == 3 && last ? 6 : 5,
                                       .share = shares[k],
                                       .exhausted = i == 4 && last ? LEAT_EXHAUSTED_STOP : LEAT_EXHAUSTED_REPEAT,
                                       .limit = i == 5 && last ? 9 : 0,
