@@ -99,8 +99,21 @@ def _script(path: str, words: list[str], output: str, pipe: Any) -> None:
     runpy.run_path(path, run_name="__main__")
 
 
-def run_ranks(script: str, *words: object, world: int = 2) -> list[dict[str, Any]]:
-    """What frameworks_support.run_ranks gives, of ranks that are forked."""
+def run_ranks(
+    script: str,
+    *words: object,
+    world: int = 2,
+    codes: dict[int, int] | None = None,
+    beside: Callable[[list[Process]], None] | None = None,
+    **env: str,
+) -> list[dict[str, Any]]:
+    """What frameworks_support.run_ranks gives, of ranks that are forked.
+
+    Args:
+        codes: how ranks end that do not end well.
+        beside: runs here, while they do.
+        env: more of their environment.
+    """
     import torch
     from frameworks_support import environment, results
 
@@ -108,23 +121,31 @@ def run_ranks(script: str, *words: object, world: int = 2) -> list[dict[str, Any
     common = environment(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(store.port), WORLD_SIZE=str(world),
                          LOCAL_WORLD_SIZE=str(world), TORCHELASTIC_USE_AGENT_STORE="True", GROUP_RANK="0",
                          TORCHELASTIC_RESTART_COUNT="0", TORCHELASTIC_MAX_RESTARTS="0",
-                         TORCHELASTIC_RUN_ID="test")  # fmt: skip
+                         TORCHELASTIC_RUN_ID="test", **env)  # fmt: skip
+    expected = [(codes or {}).get(rank, 0) for rank in range(world)]
     with tempfile.TemporaryDirectory() as folder:
         outputs = [Path(folder) / str(rank) for rank in range(world)]
         processes = []
         for rank, output in enumerate(outputs):
             output.touch()
-            env = {**common, "RANK": str(rank), "LOCAL_RANK": str(rank)}
+            mine = {**common, "RANK": str(rank), "LOCAL_RANK": str(rank)}
             path = str(HERE / "frameworks" / script)
-            processes.append(Process(_script, path, [str(w) for w in words], str(output), env=env))
+            processes.append(Process(_script, path, [str(w) for w in words], str(output), env=mine))
         try:
-            eventually(lambda: None not in (codes := [p.process.exitcode for p in processes]) or any(codes))
+            if beside is not None:
+                beside(processes)
+            eventually(lambda: _have_ended([p.process.exitcode for p in processes], expected))
         finally:
-            codes = [p.process.exitcode for p in processes]
+            ended = [p.process.exitcode for p in processes]
             for p in processes:
                 if p.process.exitcode is None:
                     p.signal(signal.SIGABRT)  # one that hangs says where
                     p.process.join(PATIENCE)
             said = [output.read_text(errors="replace") for output in outputs]
-            assert codes == [0] * world, f"the ranks ended with {codes}\n" + "\n---\n".join(t[-8000:] for t in said)
+            assert ended == expected, f"the ranks ended with {ended}\n" + "\n---\n".join(t[-8000:] for t in said)
     return [{k: v for one in results(text) for k, v in one.items()} for text in said]
+
+
+def _have_ended(codes: list[int | None], expected: list[int]) -> bool:
+    """All of them, or one otherwise than it should."""
+    return None not in codes or any(code not in (None, due) for code, due in zip(codes, expected, strict=True))

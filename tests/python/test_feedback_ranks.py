@@ -116,7 +116,7 @@ def test_the_rest_of_an_epoch_is_decided_alike_on_all_ranks_or_is_an_error(ranks
     assert sorted(ranks[0]["rest"] + ranks[1]["rest"]) == list(range(40))
     for rank in ranks:
         assert rank["rest_resumed"] == rank["rest"]
-        assert rank["rest_differs"].startswith("StateError: the ranks differ in decisions")
+        assert rank["rest_differs"].startswith("StateError: the ranks differ: rank 1 differs from rank 0 in decisions")
 
 
 def test_rows_may_be_reported_by_any_rank_and_twice(ranks: list[dict[str, Any]]) -> None:

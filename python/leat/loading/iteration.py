@@ -37,13 +37,13 @@ class Taking(Deciding, Reader):
     _moved = False  # whether a batch was handed out since opening, or since a state was loaded
     _peers: Peers | None
     _resuming: bool
-    _common: Callable[[], dict[str, str]]  # what all ranks must have in common
+    _common: Callable[[tuple[int, int] | None], dict[str, str]]  # what all ranks must have in common
 
     def __iter__(self) -> Iterator[Any]:
+        self._agreement.begin(self._core.next_start()[0])
         if self._sampler is not None:
             self._read_sampler()
         self._decide_epoch()
-        self._agreement.begin(self._common, self._core.next_start()[0])  # with what was decided for this epoch
         iteration = Pass(self, self._core.start())
         self._kept, self._loaded = None, False
         if self._calls is not None:
@@ -146,14 +146,11 @@ class Taking(Deciding, Reader):
 
     def _own(self, number: int) -> Batch | None:
         form = self._form
-        if self._distributed:
-            tells = self._peers is None or self._peers.reads
-            self._agreement.check(raises=tells)
+        self._agreement.check()
         stored = form.beside is not None and not form.beside.looks
         core, batch = self._taken_once(number) if stored else self._taken(number)
         if core is None:
-            if self._distributed:
-                self._agreement.check(at_once=True, raises=tells)
+            self._agreement.check()
             if self._feedback is not None:
                 self._feedback.ended()
             return None
@@ -163,6 +160,8 @@ class Taking(Deciding, Reader):
             batch = self._batch(core)
         if form.beside is not None:
             self._expect(form.beside, batch.epoch, batch.step)
+        if self._distributed and self._agreement.due(place := (core.epoch(), core.step())):
+            self._agreement.put(self._common(place))
         return batch
 
     def _taken_once(self, number: int) -> tuple[_leat.Batch | None, Batch | None]:

@@ -212,13 +212,18 @@ class Loader(Planning):
         check.choice("cp", cp, HOW)
         self._peers = joined(self.mesh, self._form, cp, cp_outputs, first, in_order)
         program = program_of(rows.outputs, self.dataset, self._form, seed, in_order)
-        sizes_and_policy = (self._global, self._order_of, hashed, tail, on_error, self.world_size)
         self._facts = {
             "the data set": self.dataset.fingerprint,
             "seed": str(seed),
+            "global_batch_size": str(self._global),
+            "world_size": str(self.world_size),
+            "shuffle or sampler": opening.order_told(self._order_of, hashed if arrays else None),
+            "tail": tail,
+            "on_error": on_error,
             "outputs": described(rows.outputs),
-            "order, sizes and error policy": repr((*sizes_and_policy, *rows.facts())),
         }
+        if rows.buckets is not None:
+            self._facts["batches by length"] = repr(rows.facts())
         if self.mesh is not None:
             self._facts["the mesh"] = repr((self.mesh.sizes, cp if self.mesh.cp.size > 1 else None, tp_read))
         self._options: dict[str, Any] = {  # a port opens the same once more
@@ -244,7 +249,14 @@ class Loader(Planning):
         }
         self._open(program, on_error, mixture, log)
         self._open_feedback(feedback)
-        self._agreement = Agreement(self._distributed)  # which counts loaders that are open
+        self._agreement = Agreement(  # which counts loaders that are open
+            self._distributed,
+            self._finalizer,
+            opening.named(self.dataset),
+            self.dataset.fingerprint,
+            tells=self._peers is None or self._peers.reads,
+            all_open=self.mesh is None,
+        )
 
     def _open(self, program: Program, on_error: str, mixture: Any, log: Any) -> None:
         """Opens the library's loader, with what decides about it and what runs its functions."""
@@ -277,9 +289,9 @@ class Loader(Planning):
         mesh = self.mesh
         return self.rank == 0 and (mesh is None or not (mesh.tp.rank or mesh.pp.rank or mesh.cp.rank))
 
-    def _common(self) -> dict[str, str]:
-        """The values that all ranks must have in common, as each epoch begins."""
-        return {**self._facts, "decisions": self._decisions.told()}
+    def _common(self, place: tuple[int, int] | None = None) -> dict[str, str]:
+        """The values that all ranks must have in common at an epoch and step; None: with all decisions so far."""
+        return {**self._facts, "the loaded state": self._loaded_from, "decisions": self._decisions.told(place)}
 
     def consumer(self, batch_size: int, start: Literal["here", "beginning"] = "here") -> Consumer:
         """Opens a second reader of the same rows in this process: each gets every row once an epoch, in the same order.

@@ -19,6 +19,22 @@ from .batch import Form
 from .buckets import buckets_of
 
 
+def named(dataset: Any) -> str:
+    """A data set for people who are to tell it from others."""
+    base, text = dataset, repr(dataset)
+    while isinstance(base, Dataset) and isinstance(base._recipe[0], Dataset):  # a view
+        base = base._recipe[0]
+    if isinstance(base, Dataset) and base._recipe[0] == "open":
+        text = f"{text} of {base._recipe[1]}"
+    return f"{text:.300}, fingerprint {dataset.fingerprint[:8]}"
+
+
+def order_told(order: int, arrays: str | None) -> str:
+    """An order for ranks to compare; `arrays`: the hash of the arrays that say it."""
+    name = next(name for name, number in check.ORDERS.items() if number == order)
+    return name if arrays is None else f"{name} {arrays[:16]}"
+
+
 def check_together(
     dataset: Any, sampler: Any, in_order: Any, mixture: Any, yields: Any, share: Any, tp_read: Any
 ) -> None:

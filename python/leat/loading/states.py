@@ -26,6 +26,8 @@ class Stateful(Taking):
     """The part of a loader that saves its position and goes on from it."""
 
     _counters: dict[str, Any]
+    _loaded_from = "none"  # the state that was loaded last, which is of the same position on all ranks
+    _options: dict[str, Any]
 
     def state_dict(self) -> dict[str, Any]:
         """The position of training: a small dict of plain values, which counts the batches handed out and fits every
@@ -87,6 +89,7 @@ class Stateful(Taking):
             self._decisions.load(self._folded_log(), prepared.beside or {})
         self._global = self.global_batch_size  # the run may have decided another one than this loader opened with
         self._kept = self._unread = None
+        self._loaded_from = told_of(found) if self._options["in_order"] else "one"
         for take in prepared.takes:
             take()
         self._resuming = self._sampler is not None and is_within(found)
@@ -120,6 +123,11 @@ class Stateful(Taking):
 
     def _positions(self, values: Any, of: str = "sampler") -> Array:
         return positions_of(values, len(self.dataset), of)
+
+
+def told_of(state: Mapping[str, Any]) -> str:
+    """The position of a state that was loaded, for ranks to compare."""
+    return f"epoch {state['at']['epoch']}, row {state['at']['row']}"
 
 
 def checked_counters(counters: Any) -> dict[str, Any]:

@@ -90,8 +90,11 @@ class Decisions:
         self._steps.enter(self.opened)
         if self.folded is not None:
             self._steps.enter(self.folded)
+        self._made = hashlib.sha256()  # of what all ranks know
+        self._told: list[tuple[Place, str]] = []  # the places of these entries, and the hash up to each
         self._add(older)
-        self._made = hashlib.sha256()  # known to all ranks
+        self._made = hashlib.sha256()
+        self._told.clear()
         self._add(log[len(log) - _shown(log) :])
 
     # ---- queries -----------------------------------------------------------------------------------------------------
@@ -151,12 +154,15 @@ class Decisions:
             plain = {key: value for key, value in entry.items() if key != "facts"}
             if entry["kind"] != "resume" or len(plain) > 3:
                 self._made.update(_text(plain).encode())
+                self._told.append(((entry["epoch"], step), self._made.hexdigest()[:16]))
 
-    def told(self) -> str:
-        """A hash of the decisions since the loader was opened or a state loaded, as ranks compare it. Those of a
-        pipeline's middle have another program, which decides nothing.
+    def told(self, place: Place | None = None) -> str:
+        """The number and a hash of the decisions since the loader was opened or a state loaded, as ranks compare them:
+        those that hold at a step, whatever was decided beyond; None: all. Those of a pipeline's middle have another
+        program, which decides nothing.
         """
-        return self._made.hexdigest()
+        n = len(self._told) if place is None else bisect_right(self._told, place, key=lambda one: one[0])
+        return f"{n} of hash {self._told[n - 1][1]}" if n else "none"
 
     # ---- in a state --------------------------------------------------------------------------------------------------
 

@@ -164,7 +164,6 @@ class Attached(Reader):
         told = self.about.get("about", {})
         self.batch_size: int = batch_size or self.about["batch_size"]
         self.rank, self.world_size, distributed = place
-        self._agreement = Agreement(distributed)
         self._tail = tail
         self._form = form_of(self.about, framework)
         self._yields = yields or told.get("yields", "dict")
@@ -172,26 +171,34 @@ class Attached(Reader):
         self._next, self._peek = core.next, core.peek
         self._finalizer = weakref.finalize(self, core.close)
         self._finalizer.atexit = False
+        fingerprint = str(self.about["fingerprint"])
+        reads = f"port {name!r} over data of fingerprint {fingerprint[:8]}"
+        self._agreement = Agreement(distributed, self._finalizer, reads, fingerprint)
 
     def __iter__(self) -> Iterator[Any]:
-        self._agreement.begin(self._common, self._core.epoch())
+        self._agreement.begin(self._core.epoch())
         self._loaded = False
         return Pass(self, self._core.start())
 
     def _take(self, number: int) -> Any:
         self._agreement.check()
-        batch = super()._take(number)
-        if batch is None:
-            self._agreement.check(at_once=True)
-        return batch
+        core, batch = self._taken(number)
+        if core is None:
+            self._agreement.check()
+            return None
+        if self._agreement.due((core.epoch(), core.step())):
+            self._agreement.put(self._common())
+        return self._given(self._batch(core) if batch is None else batch)
 
     def _common(self) -> dict[str, str]:
-        """The values that all ranks must have in common, as each epoch begins."""
+        """The values that all ranks must have in common."""
         return {
             "the data set": str(self.about["fingerprint"]),
             "order or seed": str(self.about["order"]),
             "outputs and key": repr((self.about["program"], self._key)),
-            "sizes": repr((self.batch_size, self.world_size, self._tail)),
+            "batch_size": str(self.batch_size),
+            "world_size": str(self.world_size),
+            "tail": self._tail,
         }
 
     def plan(self, epoch: int, step: int) -> np.ndarray[Any, np.dtype[np.int64]]:
