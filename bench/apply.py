@@ -86,9 +86,8 @@ def main() -> None:
             }
             for way in sorted(ways, key=lambda way: hash((way, epoch))):
                 spent[way].append(cpu_s(ways[way]))
-    print(
-        f"{n} photos of {sum(map(len, photos)) // n} bytes, {args.threads} threads, {platform.processor() or platform.machine()}"
-    )
+    machine = platform.processor() or platform.machine()
+    print(f"{n} photos of {sum(map(len, photos)) // n} bytes, {args.threads} threads, {machine}")
     for way, times in spent.items():
         ratio = statistics.median(a / b for a, b in zip(spent["a loader"], times, strict=True))
         print(f"{way:26}{1000 * statistics.median(times) / n:8.3f} ms a photo    {ratio:6.3f} of a loader's rate")
