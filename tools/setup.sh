@@ -3,7 +3,8 @@
 #     tools/setup.sh wheel|run|docs|test|shards|parallel PYTHON TORCH-REQUIREMENT
 # wheel: what builds a wheel, and no more: neither PyTorch nor leat. run: what leat runs with, and leat. docs: that, and
 # what builds the documentation site. test: all that `make test` needs. shards: that, and what only the deep shards of
-# tools/check.py need: other frameworks, clang-tidy. parallel: what test does, and .venv-parallel with DeepSpeed.
+# tools/check.py need: other frameworks, clang-tidy. parallel: what test does, and .venv-parallel with DeepSpeed and
+# Megatron.
 # Idempotent: what is there is left alone. Says what it installs. Without root, prints the exact line to run and stops.
 set -eu
 level=$1 python=$2 torch=$3
@@ -123,7 +124,7 @@ if [ "$level" = parallel ]; then
     .venv/bin/python -m pip --disable-pip-version-check freeze --exclude leat >$over/constraints.txt
     export DS_BUILD_OPS=0 # its operators for GPUs are not compiled
     venv=$over
-    pip_install deepspeed --constraint $over/constraints.txt 'deepspeed==0.19.8'
+    pip_install parallel --constraint $over/constraints.txt 'deepspeed==0.19.8' 'megatron-core==0.16.1'
     venv=.venv
 fi
 

@@ -124,6 +124,24 @@ def whole(photos: Path, folder: Path) -> Told:
     return run_ranks("deepspeed_checkpoint.py", "save", 2, 2, 2, photos, folder, world=4)
 
 
+@pytest.fixture(scope="module")
+def deep(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Told]:
+    """One of four stages, of which two read nothing, and its folder."""
+    folder = tmp_path_factory.mktemp("deep")
+    return folder, run_ranks("deepspeed_checkpoint.py", "save", 4, 1, 4, photos, folder, world=4)
+
+
+def same_rows(before: Told, *given: Any) -> None:
+    """A run that goes on from a checkpoint elsewhere has in each step the rows of the one that was not cut."""
+    stages, data = given[0], given[1]
+    resumed = run_ranks("deepspeed_checkpoint.py", "data", *given, world=stages * data)
+    expected = rows_of_steps([r for r in before if r["stage"] == 0])
+    readers = [r for r in resumed if r["stage"] == 0]
+    assert rows_of_steps(readers) == expected[CUT:] and len(expected) == STEPS
+    assert [r["hashes"] for r in resumed if r["stage"] == stages - 1] == [r["hashes"] for r in readers]
+    assert readers[0]["losses"][0] == pytest.approx(before[0]["losses"][CUT], rel=1e-5)
+
+
 def test_a_run_resumed_on_the_same_grid_has_the_same_losses_bit_for_bit(
     photos: Path, folder: Path, whole: Told
 ) -> None:
@@ -140,10 +158,8 @@ def test_a_run_resumed_on_another_grid_has_the_same_rows_in_each_step(
     stages: int, data: int, micro: int, photos: Path, folder: Path, whole: Told
 ) -> None:
     """DeepSpeed loads the weights there, and not the optimizer's state, so that losses are the same for a step only."""
-    given = "data", stages, data, micro, photos, folder
-    resumed = run_ranks("deepspeed_checkpoint.py", *given, world=stages * data)
-    before = rows_of_steps([r for r in whole if r["stage"] == 0])
-    readers = [r for r in resumed if r["stage"] == 0]
-    assert rows_of_steps(readers) == before[CUT:] and len(before) == STEPS
-    assert [r["hashes"] for r in resumed if r["stage"] == stages - 1] == [r["hashes"] for r in readers]
-    assert readers[0]["losses"][0] == pytest.approx(whole[0]["losses"][CUT], rel=1e-5)
+    same_rows(whole, stages, data, micro, photos, folder)
+
+
+def test_a_run_of_deep_stages_goes_on_with_fewer(photos: Path, deep: tuple[Path, Told]) -> None:
+    same_rows(deep[1], 2, 2, 2, photos, deep[0])

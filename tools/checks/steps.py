@@ -234,7 +234,7 @@ def torch() -> Count:
     return pytest("torch")
 
 
-@step("over", "DeepSpeed, in an environment over .venv")
+@step("over", "DeepSpeed and Megatron, in an environment over .venv")
 def over() -> Count:
     return set_up("parallel")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+import torch
 from deepspeed.utils import RepeatingLoader
 from deepspeed_support import Seen, begin, engine_of, hash_of, photos, pipeline
 from frameworks_support import leave, tell
@@ -33,8 +34,10 @@ def main(how: str, stages: int, data: int, micro: int, path: str, folder: str) -
     for step in range(done, STEPS):
         losses.append(float(engine.train_batch(batches)))
         if how == "save" and step + 1 == CUT:
-            engine.save_checkpoint(folder, client_state={"leat": loader.state_dict()})
-            tell(at_cut=loader.state_dict()["at"])
+            state = [loader.state_dict()]
+            torch.distributed.broadcast_object_list(state)  # from rank 0: stages in the middle know no position
+            engine.save_checkpoint(folder, client_state={"leat": state[0]})
+            tell(at_cut=state[0]["at"])
     tell(losses=losses, stage=engine.stage_id, **seen.told())
     del engine
     leave()
