@@ -46,11 +46,11 @@ def loss_of(output: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
 
 def pipeline(stages: int, data: int, seed: int = 3) -> PipelineModule:
     """Four pairs of layers on a grid of so many stages and data-parallel ranks."""
+    torch.manual_seed(seed)
     layers: list[Any] = [nn.Flatten()]
     for wide, narrow in ((3 * PIXELS**2, 16), (16, 16), (16, 8), (8, 1)):
         layers += [nn.Linear(wide, narrow), nn.Tanh()]
     topology = PipeDataParallelTopology(num_pp=stages, num_dp=data)
-    torch.manual_seed(seed)
     return PipelineModule(layers, loss_fn=loss_of, topology=topology, partition_method="parameters", base_seed=seed)
 
 

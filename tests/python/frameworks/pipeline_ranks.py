@@ -88,7 +88,7 @@ def main() -> None:
     tell(selected=trained(selected(mesh, True), 1, 1))
     loader = selected(mesh, False)
     dist.barrier()
-    tell(selected_apart=error_of(loader), position=loader.state_dict()["at"])
+    tell(selected_apart=error_of(loader))
     store = dist.FileStore(sys.argv[1], 3)  # which outlives a group
     for seed in (1, 2):
         dist.barrier()
