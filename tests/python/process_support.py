@@ -16,14 +16,15 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 PATIENCE = 120.0  #: seconds, for what comes at once on a machine that has time
 HERE = Path(__file__).resolve().parent
 FORKED = multiprocessing.get_context("forkserver")
-FORKED.set_forkserver_preload(["numpy", "torch", "leat", "pytest"])
+PRELOADED = ["numpy", "torch", "leat", "pytest"]
+FORKED.set_forkserver_preload(PRELOADED)
 
 
 def _begin(environment: dict[str, str], target: Any, *args: Any) -> None:
@@ -129,8 +130,7 @@ def run_ranks(
         for rank, output in enumerate(outputs):
             output.touch()
             mine = {**common, "RANK": str(rank), "LOCAL_RANK": str(rank)}
-            path = str(HERE / "frameworks" / script)
-            processes.append(Process(_script, path, [str(w) for w in words], str(output), env=mine))
+            processes.append(forked(script, words, output, mine))
         try:
             if beside is not None:
                 beside(processes)
@@ -149,3 +149,9 @@ def run_ranks(
 def _have_ended(codes: list[int | None], expected: list[int]) -> bool:
     """All of them, or one otherwise than it should."""
     return None not in codes or any(code not in (None, due) for code, due in zip(codes, expected, strict=True))
+
+
+def forked(script: str, words: Sequence[Any], output: Path, env: dict[str, str]) -> Process:
+    """tests/python/frameworks/SCRIPT in a forked process that prints into a file."""
+    path = str(HERE / "frameworks" / script)
+    return Process(_script, path, [str(word) for word in words], str(output), env=env)
