@@ -372,17 +372,17 @@ static void use(struct leat_attached *reader, struct input *in)
     if (what & 2 && !leat_attached_batch_at(reader, said.epoch, number(in), &batch, &error))
         look_at(batch);
     if (what & 4)
-        leat_attached_steps(reader, &n, &error);
-    if (!leat_attached_start(reader, &iteration, &error))
+        leat_consumer_steps(leat_attached_consumer(reader), &n, &error);
+    if (!leat_consumer_start(leat_attached_consumer(reader), &iteration, &error))
         for (int i = 0; i < READS; i++)
-            if (!leat_attached_next(reader, iteration, 2 * WAIT_MS, &batch, &error))
+            if (!leat_consumer_next(leat_attached_consumer(reader), iteration, 2 * WAIT_MS, &batch, &error))
                 look_at(batch);
-    if (what & 8 && !leat_attached_state(reader, &text, &error)) {
-        leat_attached_load_state(reader, text, &error);
+    if (what & 8 && !leat_consumer_state(leat_attached_consumer(reader), &text, &error)) {
+        leat_consumer_load_state(leat_attached_consumer(reader), text, &error);
         leat_free(text);
     }
     if (what & 16)
-        leat_attached_set_epoch(reader, number(in), &dropped, &error);
+        leat_consumer_set_epoch(leat_attached_consumer(reader), number(in), &dropped, &error);
     if (!leat_attached_stats(reader, &text, &error))
         leat_free(text);
 }

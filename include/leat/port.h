@@ -107,7 +107,7 @@ struct leat_attach_options {
             NULL, NULL, 0, NULL, 0, 0                                                                                  \
     }
 
-/* A reader of a port: its functions are those of a loader (leat.h), and its batches are those that a loader of its
+/* A reader of a port: a consumer (leat.h) of the loader behind it, and its batches are those that a loader of its
  * batch size, rank and world size gives. Batches and tensors that are held stay valid when the port ends, and after
  * leat_attached_close. One thread at a time, but for leat_attached_interrupt and leat_attached_stats. In a forked child
  * its functions return LEAT_E_FORKED. */
@@ -119,25 +119,15 @@ struct leat_attached; /* opaque */
 LEAT_API int leat_attach(const struct leat_attach_options *options, struct leat_attached **out,
                          struct leat_error *error);
 LEAT_API void leat_attached_close(struct leat_attached *attached); /* NULL is allowed */
-/* The reader as a consumer, on which leat_consumer_start, _next, _peek, _set_epoch, _epoch, _steps, _state and
- * _load_state act. Valid until it is closed; never closed itself. */
+/* The reader as a consumer: leat_consumer_start, _next, _peek, _set_epoch, _epoch, _steps, _state and _load_state are
+ * its functions. Valid until it is closed; never closed itself. HELD of leat_consumer_next: batches that are held take
+ * up all that the port lends to one consumer, or loaders of this process leave no memory for a copy. CLOSED: the port
+ * has ended, and none came in its place. CHANGED: the one that came in its place is over other data, or of another
+ * program, order or seed. A state fits readers of any batch size and world size over a port of the same data set, order
+ * and seed. */
 LEAT_API struct leat_consumer *leat_attached_consumer(struct leat_attached *attached);
-/* leat_loader_start, _next, _interrupt, _set_epoch, _epoch and _steps. HELD of `next`: batches that are held take up
- * all that the port lends to one consumer, or loaders of this process leave no memory for a copy. CLOSED: the port has
- * ended, and none came in its place. CHANGED: the one that came in its place is over other data, or of another program,
- * order or seed. */
-LEAT_API int leat_attached_start(struct leat_attached *attached, uint64_t *iteration, struct leat_error *error);
-LEAT_API int leat_attached_next(struct leat_attached *attached, uint64_t iteration, int64_t timeout_ms,
-                                struct leat_batch **out, struct leat_error *error);
+/* Makes a waiting leat_consumer_next or _peek return LEAT_E_CANCELLED. */
 LEAT_API void leat_attached_interrupt(struct leat_attached *attached);
-LEAT_API int leat_attached_set_epoch(struct leat_attached *attached, uint64_t epoch, bool *dropped,
-                                     struct leat_error *error);
-LEAT_API uint64_t leat_attached_epoch(const struct leat_attached *attached);
-LEAT_API int leat_attached_steps(struct leat_attached *attached, uint64_t *steps, struct leat_error *error);
-/* Its position as JSON text: epoch, and the row of the epoch that comes next. It fits readers of any batch size and
- * world size over a port of the same data set, order and seed. Errors of load: STATE, INVALID. */
-LEAT_API int leat_attached_state(struct leat_attached *attached, char **json, struct leat_error *error);
-LEAT_API int leat_attached_load_state(struct leat_attached *attached, const char *json, struct leat_error *error);
 /* leat_loader_plan, leat_loader_batch_at and leat_loader_stats, for its own batches. */
 LEAT_API int leat_attached_plan(struct leat_attached *attached, uint64_t epoch, uint64_t step, int64_t **ids,
                                 uint64_t *n, struct leat_error *error);

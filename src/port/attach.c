@@ -146,45 +146,9 @@ struct leat_consumer *leat_attached_consumer(struct leat_attached *a)
     return (struct leat_consumer *)(void *)&a->reader;
 }
 
-int leat_attached_start(struct leat_attached *a, uint64_t *iteration, struct leat_error *error)
-{
-    return leat_consumer_start(leat_attached_consumer(a), iteration, error);
-}
-
-int leat_attached_next(struct leat_attached *a, uint64_t iteration, int64_t timeout_ms, struct leat_batch **out,
-                       struct leat_error *error)
-{
-    return leat_consumer_next(leat_attached_consumer(a), iteration, timeout_ms, out, error);
-}
-
 void leat_attached_interrupt(struct leat_attached *a)
 {
     leat_consumer_interrupt(leat_attached_consumer(a));
-}
-
-int leat_attached_set_epoch(struct leat_attached *a, uint64_t epoch, bool *dropped, struct leat_error *error)
-{
-    return leat_consumer_set_epoch(leat_attached_consumer(a), epoch, dropped, error);
-}
-
-uint64_t leat_attached_epoch(const struct leat_attached *a)
-{
-    return leat_reader_epoch(&a->reader);
-}
-
-int leat_attached_steps(struct leat_attached *a, uint64_t *out, struct leat_error *error)
-{
-    return leat_consumer_steps(leat_attached_consumer(a), out, error);
-}
-
-int leat_attached_state(struct leat_attached *a, char **json, struct leat_error *error)
-{
-    return leat_consumer_state(leat_attached_consumer(a), json, error);
-}
-
-int leat_attached_load_state(struct leat_attached *a, const char *json, struct leat_error *error)
-{
-    return leat_consumer_load_state(leat_attached_consumer(a), json, error);
 }
 
 /* ---- opening and closing --------------------------------------------------------------------- */
@@ -339,7 +303,7 @@ static int ready(struct leat_attached *a, uint64_t epoch, struct leat_error *err
     int rc = leat_attached_check(a, error);
     if (rc || !a->own)
         return rc;
-    return epoch == leat_attached_epoch(a)
+    return epoch == leat_reader_epoch(&a->reader)
                ? leat_own_order(a, epoch, error)
                : leat_fail(error, LEAT_E_RANGE,
                            "of samples of one's own an epoch's order is drawn as it begins: epoch %" PRIu64

@@ -98,14 +98,16 @@ static void *read_all(void *user)
     for (int e = 0; e < EPOCHS; e++) {
         uint64_t iteration, other, steps;
         int rc, own_rc;
-        if (!expect(r, !leat_attached_start(attached, &iteration, &error), "start", &error) ||
+        if (!expect(r, !leat_consumer_start(leat_attached_consumer(attached), &iteration, &error), "start", &error) ||
             !expect(r, !leat_loader_start(own, &other, &error), "start of its own", &error) ||
-            !expect(r, !leat_attached_steps(attached, &steps, &error) && steps == leat_loader_steps(own), "steps",
-                    NULL))
+            !expect(r,
+                    !leat_consumer_steps(leat_attached_consumer(attached), &steps, &error) &&
+                        steps == leat_loader_steps(own),
+                    "steps", NULL))
             goto out;
         for (;;) {
             struct leat_batch *b, *wanted;
-            rc = leat_attached_next(attached, iteration, TEST_HANG_MS, &b, &error);
+            rc = leat_consumer_next(leat_attached_consumer(attached), iteration, TEST_HANG_MS, &b, &error);
             own_rc = leat_loader_next(own, other, TEST_HANG_MS, &wanted, NULL);
             if (!expect(r, rc == own_rc, "next", &error) || rc)
                 break;
@@ -186,8 +188,9 @@ static void *come_and_go(void *user)
         options.key = (uint64_t)(i % 3);
         if (!expect(r, !leat_attach(&options, &attached, &error), "attach", &error))
             break;
-        if (expect(r, !leat_attached_start(attached, &iteration, &error), "start", &error) &&
-            expect(r, !leat_attached_next(attached, iteration, TEST_HANG_MS, &b, &error), "next", &error)) {
+        if (expect(r, !leat_consumer_start(leat_attached_consumer(attached), &iteration, &error), "start", &error) &&
+            expect(r, !leat_consumer_next(leat_attached_consumer(attached), iteration, TEST_HANG_MS, &b, &error),
+                   "next", &error)) {
             leat_batch_free(b);
             r->batches++;
         }
@@ -241,15 +244,16 @@ TEST(batches_stay_valid_when_reader_and_port_are_closed)
     uint64_t iteration, hashes[4];
     assert_ok(leat_attach(&wish, &attached, &error));
     assert_ok(leat_attach(&wish, &other, &error));
-    assert_ok(leat_attached_start(attached, &iteration, &error));
+    assert_ok(leat_consumer_start(leat_attached_consumer(attached), &iteration, &error));
     for (int i = 0; i < 4; i++) {
-        assert_ok(leat_attached_next(attached, iteration, TEST_HANG_MS, &held[i], &error));
+        assert_ok(leat_consumer_next(leat_attached_consumer(attached), iteration, TEST_HANG_MS, &held[i], &error));
         hashes[i] = test_hash_batch(held[i]);
     }
     leat_attached_close(attached);
-    assert_ok(leat_attached_start(other, &iteration, &error)); /* the port uses again what it can */
+    assert_ok(
+        leat_consumer_start(leat_attached_consumer(other), &iteration, &error)); /* the port uses again what it can */
     for (int i = 0; i < 20; i++) {
-        assert_ok(leat_attached_next(other, iteration, TEST_HANG_MS, &b, &error));
+        assert_ok(leat_consumer_next(leat_attached_consumer(other), iteration, TEST_HANG_MS, &b, &error));
         leat_batch_free(b);
     }
     for (int i = 0; i < 4; i++)
@@ -297,16 +301,17 @@ TEST(a_plan_a_batch_and_a_state_are_those_of_a_loader)
     int64_t *ids;
     assert_int_equal(leat_attached_plan(attached, 1, leat_loader_steps(own), &ids, &n, &error), LEAT_E_RANGE);
     assert_int_equal(leat_attached_batch_at(attached, 0, 1000, &b, &error), LEAT_E_RANGE);
-    assert_ok(leat_attached_start(attached, &iteration, &error));
-    assert_ok(leat_attached_next(attached, iteration, TEST_HANG_MS, &b, &error));
+    assert_ok(leat_consumer_start(leat_attached_consumer(attached), &iteration, &error));
+    assert_ok(leat_consumer_next(leat_attached_consumer(attached), iteration, TEST_HANG_MS, &b, &error));
     leat_batch_free(b);
-    assert_ok(leat_attached_state(attached, &text, &error));
+    assert_ok(leat_consumer_state(leat_attached_consumer(attached), &text, &error));
     assert_non_null(strstr(text, "\"row\":24"));
-    assert_ok(leat_attached_load_state(attached, text, &error));
+    assert_ok(leat_consumer_load_state(leat_attached_consumer(attached), text, &error));
     leat_free(text);
-    assert_int_equal(leat_attached_load_state(attached, "{\"attached\": 1}", &error), LEAT_E_INVALID);
-    assert_ok(leat_attached_start(attached, &iteration, &error));
-    assert_ok(leat_attached_next(attached, iteration, TEST_HANG_MS, &b, &error));
+    assert_int_equal(leat_consumer_load_state(leat_attached_consumer(attached), "{\"attached\": 1}", &error),
+                     LEAT_E_INVALID);
+    assert_ok(leat_consumer_start(leat_attached_consumer(attached), &iteration, &error));
+    assert_ok(leat_consumer_next(leat_attached_consumer(attached), iteration, TEST_HANG_MS, &b, &error));
     assert_int_equal(leat_batch_step(b), 1);
     leat_batch_free(b);
     leat_attached_close(attached);
@@ -386,15 +391,15 @@ TEST(a_reader_that_holds_a_batch_gets_it_again_as_it_is_planned)
         assert_ok(leat_attach(&wish, &attached, &error));
         if (shares) {
             assert_ok(leat_attach(&wish, &other, &error));
-            assert_ok(leat_attached_start(other, &iteration, &error));
-            assert_ok(leat_attached_next(other, iteration, TEST_HANG_MS, &held[0], &error));
+            assert_ok(leat_consumer_start(leat_attached_consumer(other), &iteration, &error));
+            assert_ok(leat_consumer_next(leat_attached_consumer(other), iteration, TEST_HANG_MS, &held[0], &error));
             leat_batch_free(held[0]);
         }
         for (int i = 0; i < 3; i++) {
             struct leat_tensor x;
-            assert_ok(leat_attached_set_epoch(attached, 0, &dropped, &error));
-            assert_ok(leat_attached_start(attached, &iteration, &error));
-            assert_ok(leat_attached_next(attached, iteration, TEST_HANG_MS, &held[i], &error));
+            assert_ok(leat_consumer_set_epoch(leat_attached_consumer(attached), 0, &dropped, &error));
+            assert_ok(leat_consumer_start(leat_attached_consumer(attached), &iteration, &error));
+            assert_ok(leat_consumer_next(leat_attached_consumer(attached), iteration, TEST_HANG_MS, &held[i], &error));
             hash = i ? hash : test_hash_batch(held[i]);
             assert_int_equal(test_hash_batch(held[i]), hash);
             assert_ok(leat_batch_tensor(held[i], 0, &x));
@@ -433,10 +438,10 @@ TEST(a_reader_that_keeps_all_that_it_asks_for_leaves_memory_to_others)
     assert_int_equal(rc, LEAT_E_HELD);
     assert_non_null(strstr(error.message, "let go of some"));
     assert_true(n >= 2 && n < 100);
-    assert_ok(leat_attached_start(other, &iteration, &error));
+    assert_ok(leat_consumer_start(leat_attached_consumer(other), &iteration, &error));
     assert_ok(leat_loader_start(own, &mine, &error));
     while (!(rc = leat_loader_next(own, mine, TEST_HANG_MS, &wanted, &error))) {
-        assert_ok(leat_attached_next(other, iteration, TEST_HANG_MS, &b, &error));
+        assert_ok(leat_consumer_next(leat_attached_consumer(other), iteration, TEST_HANG_MS, &b, &error));
         assert_int_equal(test_hash_batch(b), test_hash_batch(wanted));
         leat_batch_free(b);
         leat_batch_free(wanted);
