@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/transfer.h"
 #include "columns/internal.h"
 
 int leat_call_open(const char *path, int flags, mode_t mode)
@@ -48,26 +49,12 @@ int leat_call_cut(int fd, uint64_t bytes)
 
 int leat_call_write(int fd, const void *data, uint64_t bytes)
 {
-    for (uint64_t done = 0; done < bytes;) {
-        const ssize_t n = pwrite(fd, (const uint8_t *)data + done, bytes - done, (off_t)done);
-        if (n < 0 && errno != EINTR)
-            return -1;
-        done += n > 0 ? (uint64_t)n : 0;
-    }
-    return 0;
+    return leat_write_at(fd, data, bytes, 0) == bytes ? 0 : -1;
 }
 
 int leat_call_read(int fd, void *data, uint64_t bytes)
 {
-    for (uint64_t done = 0; done < bytes;) {
-        const ssize_t n = pread(fd, (uint8_t *)data + done, bytes - done, (off_t)done);
-        if (n == 0)
-            return errno = 0, -1;
-        if (n < 0 && errno != EINTR)
-            return -1;
-        done += n > 0 ? (uint64_t)n : 0;
-    }
-    return 0;
+    return leat_read_at(fd, data, bytes, 0) == bytes ? 0 : -1;
 }
 
 ssize_t leat_call_put(int fd, const void *data, uint64_t bytes, uint64_t offset)

@@ -27,6 +27,8 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/search.h"
+#include "base/transfer.h"
 #include "engine/loader.h"
 
 #define KEPT_EPOCHS 2
@@ -142,14 +144,11 @@ static int read_file(const char *path, char **out, struct leat_error *error)
         rc = leat_fail(error, LEAT_E_NOMEM, "no memory for the record of batches");
         goto out;
     }
-    size_t n = 0;
-    for (ssize_t got; n < (size_t)st.st_size && (got = read(fd, text + n, (size_t)st.st_size - n)) != 0;) {
-        if (got < 0 && errno != EINTR) {
-            rc = leat_fail_errno(error, LEAT_E_IO, "cannot read the record of batches");
-            leat_free(text);
-            goto out;
-        }
-        n += got > 0 ? (size_t)got : 0;
+    const uint64_t n = leat_read_at(fd, text, (uint64_t)st.st_size, 0);
+    if (n < (uint64_t)st.st_size && errno) {
+        rc = leat_fail_errno(error, LEAT_E_IO, "cannot read the record of batches");
+        leat_free(text);
+        goto out;
     }
     text[n] = '\0';
     *out = text;
@@ -241,14 +240,7 @@ int leat_record_read(struct leat_record *r, uint64_t epoch, struct leat_error *e
 
 static const struct step *find_step(const struct pages *p, uint64_t step)
 {
-    size_t low = 0, high = p->n_steps;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (p->steps[middle].step < step)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    const size_t low = LEAT_BISECT(i, 0, p->n_steps, p->steps[i].step < step);
     return low < p->n_steps && p->steps[low].step == step ? &p->steps[low] : NULL;
 }
 

@@ -39,6 +39,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "base/transfer.h"
 #include "leat/leat.h"
 
 /* VERSION must be raised when jpeg/rows.h packs an index in another way, or when photos that counted as good no longer
@@ -46,32 +47,6 @@
 enum { VERSION = 2, HEADER = 32, BLOCK = 32, ENTRY = 32, CHECKSUMS = 16, MOST_PATH = 1 << 16 };
 static_assert(ENTRY + CHECKSUMS == LEAT_ROWS_RECORD, "bytes of a record");
 static const char header_magic[] = "leatrows", block_magic[] = "rowblock";
-
-/* ---- bytes ----------------------------------------------------------------------------------- */
-
-static bool read_at(int fd, void *to, size_t bytes, uint64_t at)
-{
-    for (size_t done = 0; done < bytes;) {
-        ssize_t n = pread(fd, (uint8_t *)to + done, bytes - done, (off_t)(at + done));
-        if (n > 0)
-            done += (size_t)n;
-        else if (!n || errno != EINTR)
-            return false;
-    }
-    return true;
-}
-
-static bool write_at(int fd, const void *from, size_t bytes, uint64_t at)
-{
-    for (size_t done = 0; done < bytes;) {
-        ssize_t n = pwrite(fd, (const uint8_t *)from + done, bytes - done, (off_t)(at + done));
-        if (n > 0)
-            done += (size_t)n;
-        else if (!n || errno != EINTR)
-            return false;
-    }
-    return true;
-}
 
 static uint64_t padded(uint64_t bytes)
 {
@@ -98,12 +73,12 @@ static bool read_header(int fd, const char *root, uint64_t *generation, uint64_t
 {
     uint8_t head[HEADER];
     size_t n = strlen(root), bytes = HEADER + padded(n);
-    if (!read_at(fd, head, HEADER, 0) || memcmp(head + 8, header_magic, 8) || leat_get_u32(head + 16) != VERSION ||
-        leat_get_u32(head + 20) != n)
+    if (leat_read_at(fd, head, HEADER, 0) < HEADER || memcmp(head + 8, header_magic, 8) ||
+        leat_get_u32(head + 16) != VERSION || leat_get_u32(head + 20) != n)
         return false;
     uint8_t *whole = leat_alloc(bytes);
-    bool good = whole && read_at(fd, whole, bytes, 0) && leat_hash64(whole + 8, bytes - 8) == leat_get_u64(whole) &&
-                !memcmp(whole + HEADER, root, n);
+    bool good = whole && leat_read_at(fd, whole, bytes, 0) == bytes &&
+                leat_hash64(whole + 8, bytes - 8) == leat_get_u64(whole) && !memcmp(whole + HEADER, root, n);
     if (good) {
         *generation = leat_get_u64(whole + 24);
         *end = bytes;
@@ -116,13 +91,14 @@ static bool read_header(int fd, const char *root, uint64_t *generation, uint64_t
 static uint64_t read_block(int fd, uint64_t at, uint64_t size, uint8_t *buffer)
 {
     uint64_t end;
-    if (at > size || size - at < BLOCK || !read_at(fd, buffer, BLOCK, at) || memcmp(buffer + 8, block_magic, 8))
+    if (at > size || size - at < BLOCK || leat_read_at(fd, buffer, BLOCK, at) < BLOCK ||
+        memcmp(buffer + 8, block_magic, 8))
         return 0;
     uint32_t n = leat_get_u32(buffer + 16);
     if (n > LEAT_ROWS_AT_ONCE || !leat_add_u64(at + BLOCK + (uint64_t)n * ENTRY, leat_get_u64(buffer + 24), &end) ||
         end > size || end > LEAT_ROWS_PLACES || end % 8)
         return 0;
-    if (!read_at(fd, buffer + BLOCK, (size_t)n * ENTRY, at + BLOCK) ||
+    if (leat_read_at(fd, buffer + BLOCK, (uint64_t)n * ENTRY, at + BLOCK) < (uint64_t)n * ENTRY ||
         leat_hash64(buffer + 8, BLOCK - 8 + (size_t)n * ENTRY) != leat_get_u64(buffer))
         return 0;
     return end;
@@ -292,7 +268,7 @@ static bool begin_anew(struct leat_rows_file *file, int fd)
     memcpy(header + HEADER, file->root, n);
     leat_put_u64(header, leat_hash64(header + 8, bytes - 8));
     atomic_store_explicit(&file->end, 0, memory_order_relaxed);
-    bool good = !ftruncate(fd, 0) && write_at(fd, header, bytes, 0);
+    bool good = !ftruncate(fd, 0) && leat_write_at(fd, header, bytes, 0) == bytes;
     if (good) {
         atomic_store_explicit(&file->generation, generation, memory_order_relaxed);
         atomic_store_explicit(&file->end, bytes, memory_order_relaxed);
@@ -397,7 +373,8 @@ bool leat_rows_file_write(struct leat_rows_file *file, struct leat_rows_record *
         to += CHECKSUMS + r->length;
     }
     leat_put_u64(block, leat_hash64(block + 8, BLOCK - 8 + (size_t)entries));
-    bool good = write_at(file->writer, block, BLOCK + (size_t)entries + (size_t)payload, at);
+    const uint64_t bytes = BLOCK + (uint64_t)entries + (uint64_t)payload;
+    bool good = leat_write_at(file->writer, block, bytes, at) == bytes;
     if (good) {
         to = data;
         for (size_t i = 0; i < n; i++) {

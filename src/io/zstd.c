@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/transfer.h"
 #include "io/blocks.h"
 #include "io/interrupt.h"
 
@@ -292,14 +293,8 @@ static int write_frame(struct leat_zstd_copy *c, struct leat_error *error)
     const size_t n = ZSTD_compress2(c->z, c->packed, c->out_room, c->open, c->filled);
     if (ZSTD_isError(n) || !leat_grow(&c->frames, &c->room, c->n + 2, sizeof *c->frames))
         return leat_fail(error, LEAT_E_NOMEM, "no memory to write %s", c->path);
-    for (size_t done = 0; done < n;) {
-        const ssize_t got = write(c->descriptor, c->packed + done, n - done);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return leat_fail_errno(error, LEAT_E_IO, "cannot write %s", c->path);
-        done += (size_t)got;
-    }
+    if (leat_write_at(c->descriptor, c->packed, n, c->in) < n)
+        return leat_fail_errno(error, LEAT_E_IO, "cannot write %s", c->path);
     c->frames[c->n++] = (struct leat_zstd_frame){c->in, c->out};
     c->in += n;
     c->out += c->filled;

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/transfer.h"
 #include "io/file.h"
 #include "io/interrupt.h"
 
@@ -179,23 +180,10 @@ int leat_message_error(const struct leat_message *m, struct leat_error *error)
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
-static bool write_all(int fd, const void *from, uint64_t bytes)
-{
-    for (uint64_t done = 0; done < bytes;) {
-        const ssize_t n = write(fd, (const char *)from + done, bytes - done);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return false;
-        done += (uint64_t)n;
-    }
-    return true;
-}
-
 int leat_message_seal(const void *from, uint64_t bytes, int *fd, struct leat_error *error)
 {
     *fd = memfd_create("leat-message", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (*fd >= 0 && write_all(*fd, from, bytes) && !fcntl(*fd, F_ADD_SEALS, SEALS | F_SEAL_SEAL))
+    if (*fd >= 0 && leat_write_at(*fd, from, bytes, 0) == bytes && !fcntl(*fd, F_ADD_SEALS, SEALS | F_SEAL_SEAL))
         return LEAT_OK;
     int rc = leat_fail_errno(error, LEAT_E_IO, "cannot send %" PRIu64 " bytes to the other side of a port", bytes);
     if (*fd >= 0)
@@ -223,13 +211,7 @@ int leat_message_unseal(int fd, void *to, uint64_t bytes, struct leat_error *err
     if (has != bytes)
         return leat_fail(error, LEAT_E_FORMAT,
                          "the other side sends no sealed memory of %" PRIu64 " bytes, but of %" PRIu64, bytes, has);
-    for (uint64_t done = 0; done < bytes;) {
-        const ssize_t got = pread(fd, (char *)to + done, bytes - done, (off_t)done);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return leat_fail_errno(error, LEAT_E_IO, "cannot read what the other side of a port has sent");
-        done += (uint64_t)got;
-    }
-    return LEAT_OK;
+    return leat_read_at(fd, to, bytes, 0) == bytes
+               ? LEAT_OK
+               : leat_fail_errno(error, LEAT_E_IO, "cannot read what the other side of a port has sent");
 }

@@ -13,6 +13,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/transfer.h"
 #include "format/fingerprint.h"
 #include "format/source.h"
 #include "store/check.h"
@@ -224,17 +225,11 @@ static int read_file(const char *path, uint8_t *to, uint64_t length, struct leat
                        (long long)st.st_size, length);
         goto out;
     }
-    for (uint64_t at = 0; at < length;) {
-        ssize_t n = read(fd, to + at, length - at < (1u << 30) ? length - at : 1u << 30);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0) {
-            rc = n ? leat_fail_errno(error, LEAT_E_IO, "reading failed")
+    const uint64_t got = leat_read_at(fd, to, length, 0);
+    if (got < length) {
+        rc = errno ? leat_fail_errno(error, LEAT_E_IO, "reading failed")
                    : leat_fail(error, LEAT_E_CHANGED, "the file became shorter while it was read: start again");
-            leat_error_at_file(error, path, (int64_t)at);
-            goto out;
-        }
-        at += (uint64_t)n;
+        leat_error_at_file(error, path, (int64_t)got);
     }
 out:
     if (fd >= 0)

@@ -17,6 +17,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/transfer.h"
 #include "format/fingerprint.h"
 
 /* RENAME_NOREPLACE closes the gap between looking for the target and renaming, if the file system has it. */
@@ -37,22 +38,15 @@ int leat_part_rename(const char *from, const char *to, bool replace)
 
 int leat_part_write(int fd, const char *path, const void *data, size_t bytes, uint64_t offset, struct leat_error *error)
 {
-    for (size_t done = 0; done < bytes;) {
-        size_t want = bytes - done < ((size_t)1 << 30) ? bytes - done : (size_t)1 << 30;
-        ssize_t n = pwrite(fd, (const uint8_t *)data + done, want, (off_t)(offset + done));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0) {
-            bool full = n == 0 || errno == ENOSPC || errno == EDQUOT;
-            int rc = leat_fail_errno(error, LEAT_E_IO, "writing failed at byte %" PRIu64 "%s", offset + done,
-                                     full ? ": make room on the disk, then start again with resume to continue"
-                                          : ": remove the cause, then start again with resume to continue");
-            leat_error_at_file(error, path, (int64_t)(offset + done));
-            return rc;
-        }
-        done += (size_t)n;
-    }
-    return LEAT_OK;
+    const uint64_t done = leat_write_at(fd, data, bytes, offset);
+    if (done == bytes)
+        return LEAT_OK;
+    const bool full = !errno || errno == ENOSPC || errno == EDQUOT;
+    int rc = leat_fail_errno(error, LEAT_E_IO, "writing failed at byte %" PRIu64 "%s", offset + done,
+                             full ? ": make room on the disk, then start again with resume to continue"
+                                  : ": remove the cause, then start again with resume to continue");
+    leat_error_at_file(error, path, (int64_t)(offset + done));
+    return rc;
 }
 
 /* Allocates nothing: it comes after the rename, when only the disk may still fail. */

@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/transfer.h"
 #include "format/fingerprint.h"
 #include "store/identity.h"
 
@@ -45,19 +46,12 @@ static char *shard_path(const char *path, size_t number)
 
 static int read_all(int fd, void *to, uint64_t length, uint64_t offset, struct leat_error *error)
 {
-    for (uint64_t done = 0; done < length;) {
-        uint64_t want = length - done < (1u << 30) ? length - done : 1u << 30;
-        ssize_t n = pread(fd, (uint8_t *)to + done, want, (off_t)(offset + done));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return leat_fail_errno(error, LEAT_E_IO, "cannot read the unfinished file at byte %" PRIu64, offset + done);
-        if (n == 0)
-            return leat_fail(error, LEAT_E_IO,
-                             "the unfinished file became shorter while it was read: stop what cuts it");
-        done += (uint64_t)n;
-    }
-    return LEAT_OK;
+    const uint64_t done = leat_read_at(fd, to, length, offset);
+    if (done == length)
+        return LEAT_OK;
+    return errno
+               ? leat_fail_errno(error, LEAT_E_IO, "cannot read the unfinished file at byte %" PRIu64, offset + done)
+               : leat_fail(error, LEAT_E_IO, "the unfinished file became shorter while it was read: stop what cuts it");
 }
 
 /* The header of the next group, if the group is complete. LEAT_E_END: there is none. */
