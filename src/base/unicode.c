@@ -1,5 +1,6 @@
 /* Canonical decomposition: unicode.h. */
 #include "base/unicode.h"
+#include "base/search.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -201,29 +202,15 @@ static void sort_pairs(void)
 static const struct pair *find(uint32_t c)
 {
     pthread_once(&once, sort_pairs);
-    size_t low = 0, high = sizeof pairs / sizeof *pairs;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (pairs[middle].from < c)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < sizeof pairs / sizeof *pairs && pairs[low].from == c ? &pairs[low] : NULL;
+    const size_t n = sizeof pairs / sizeof *pairs, low = LEAT_BISECT(i, 0, n, pairs[i].from < c);
+    return low < n && pairs[low].from == c ? &pairs[low] : NULL;
 }
 
 static bool is_mark(uint32_t c)
 {
-    size_t low = 0, high = sizeof marks_of_letters / sizeof *marks_of_letters;
-    while (c >= 0x300 && low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (marks_of_letters[middle].last < c)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < sizeof marks_of_letters / sizeof *marks_of_letters && c >= marks_of_letters[low].first &&
-           c <= marks_of_letters[low].last;
+    const size_t n = sizeof marks_of_letters / sizeof *marks_of_letters,
+                 low = c < 0x300 ? n : LEAT_BISECT(i, 0, n, marks_of_letters[i].last < c);
+    return low < n && c >= marks_of_letters[low].first;
 }
 
 unsigned leat_unicode_read(const char *text, size_t n, uint32_t *c)

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/cpu.h"
+#include "base/search.h"
 #include "kernels/values.h"
 
 /* ---- comparing as SQLite does ---------------------------------------------------------------- */
@@ -81,22 +82,20 @@ static struct leat_query_range valid(enum leat_dtype t)
     return (struct leat_query_range){~(infinity | sign_bit(t)) & all_bits(t), infinity | sign_bit(t)};
 }
 
+/* Whether the value of an ordinal is below the constant, or, with `above`, not above it. */
+static bool is_below(enum leat_dtype t, uint64_t ordinal, const struct leat_query_value *constant, bool above)
+{
+    const struct leat_query_value v = value_of(t, ordinal);
+    return leat_query_order(&v, constant) < (int)above;
+}
+
 /* The first valid ordinal whose value is at least the constant, or, with `above`, above it; one behind the last if
  * none is (*none). */
 static uint64_t first_from(enum leat_dtype t, const struct leat_query_value *constant, bool above, bool *none)
 {
     const struct leat_query_range all = valid(t);
-    uint64_t low = all.low, high = all.high;
-    while (low < high) {
-        const uint64_t middle = low + (high - low) / 2;
-        const struct leat_query_value v = value_of(t, middle);
-        if (leat_query_order(&v, constant) >= (int)above)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    const struct leat_query_value v = value_of(t, low);
-    *none = leat_query_order(&v, constant) < (int)above;
+    const uint64_t low = LEAT_BISECT(i, all.low, all.high, is_below(t, i, constant, above));
+    *none = is_below(t, low, constant, above);
     return low;
 }
 

@@ -18,6 +18,7 @@
 #include "base/alloc.h"
 #include "base/cpu.h"
 #include "base/error.h"
+#include "base/search.h"
 
 #define HUGE_PAGE (UINT64_C(2) << 20)
 /* The step by which an area grows if addresses are scarce: few system calls, and little reserved in vain. */
@@ -357,14 +358,7 @@ uint8_t *leat_region_alloc(struct leat_region *region, uint64_t bytes, uint64_t 
 static void free_extent(struct leat_region *region, uint64_t offset, uint64_t bytes)
 {
     struct leat_region_area *area = &region->areas[offset >= region->areas[1].begin];
-    size_t low = 0, high = area->n_free;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (area->free[middle].offset < offset)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    const size_t low = LEAT_BISECT(i, 0, area->n_free, area->free[i].offset < offset);
     struct leat_region_extent *before = low ? &area->free[low - 1] : NULL,
                               *after = low < area->n_free ? &area->free[low] : NULL;
     bool joins_before = before && before->offset + before->bytes == offset,

@@ -14,6 +14,7 @@
  */
 #include "plan/geometry.h"
 
+#include "base/search.h"
 #include "plan/groups.h"
 #include "plan/log.h"
 #include "plan/order.h"
@@ -188,14 +189,9 @@ int leat_plan_seek(const struct leat_plan *plan, uint64_t epoch, uint64_t step, 
     if (epoch >> 63 || leat_plan_step_is_folded(plan, epoch, step) || !last_segment(plan, epoch, &s) ||
         step >= s.first_step + s.steps)
         return LEAT_E_RANGE;
-    const struct leat_entry *low = leat_log_entry(plan, (struct leat_position){epoch, 0}), *high = s.entry + 1;
-    while (high - low > 1) { /* low is the first entry, or holds from the step or one before it */
-        const struct leat_entry *middle = low + (high - low) / 2;
-        if (middle->now.steps <= step)
-            low = middle;
-        else
-            high = middle;
-    }
+    const struct leat_entry *low = leat_log_entry(plan, (struct leat_position){epoch, 0});
+    /* the first entry, or the last that holds from the step or one before it */
+    low += LEAT_BISECT(i, 1, (uint64_t)(s.entry + 1 - low), low[i].now.steps <= step) - 1;
     const bool inside = low->at.epoch == epoch;
     const uint64_t begin = inside ? low->at.row : 0, first = inside ? low->now.steps : 0;
     *out = (struct leat_position){epoch, begin + (step - first) * low->now.global_batch};

@@ -22,6 +22,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/random.h"
+#include "base/search.h"
 
 #define TAG_BUCKET ((UINT64_C(1) << 63) | 5)
 
@@ -51,15 +52,7 @@ static uint64_t bucket_of(const struct leat_group_spec *s, uint64_t length)
 {
     if (!s->n_widths)
         return own_number(length);
-    uint64_t low = 0, high = s->n_widths - 1; /* no length is above the last */
-    while (low < high) {
-        const uint64_t middle = (low + high) / 2;
-        if (s->widths[middle] < length)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return LEAT_BISECT(i, 0, s->n_widths - 1, s->widths[i] < length); /* no length is above the last */
 }
 
 static int check(const struct leat_group_spec *s, uint64_t samples, struct leat_error *error)
@@ -192,15 +185,7 @@ void leat_groups_free(struct leat_groups *g)
 /* The bucket of a group. */
 static const struct leat_bucket *find_bucket(const struct leat_groups *g, uint64_t group)
 {
-    uint64_t low = 0, high = g->n_buckets;
-    while (high - low > 1) {
-        const uint64_t middle = (low + high) / 2;
-        if (g->buckets[middle].first <= group)
-            low = middle;
-        else
-            high = middle;
-    }
-    return &g->buckets[low];
+    return &g->buckets[LEAT_BISECT(i, 1, g->n_buckets, g->buckets[i].first <= group) - 1];
 }
 
 /* The group that comes in place `at` of a pass. */

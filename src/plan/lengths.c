@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/search.h"
 
 #define STEP 16                          /* rows between two sums */
 #define MOST_TOKENS (UINT64_C(1) << 28)  /* of a row: tags then fit 64 bits, */
@@ -234,19 +235,13 @@ uint64_t leat_lengths_count(const struct leat_source_order *o, uint64_t pass, ui
         else
             extend_back(o, s);
     const bool in_front = twice < 2 * sums[s->front - 1], in_back = twice >= 2 * sums[s->back];
-    uint64_t low = in_front  ? 0
-                   : in_back ? s->back
-                             : s->front - 1,
-             high = in_front  ? s->front - 1
-                    : in_back ? blocks_of(l)
-                              : s->back; /* 2 sums[low] <= twice < 2 sums[high] */
-    while (high - low > 1) {
-        const uint64_t middle = low + (high - low) / 2;
-        if (2 * sums[middle] <= twice)
-            low = middle;
-        else
-            high = middle;
-    }
+    const uint64_t from = in_front  ? 0
+                          : in_back ? s->back
+                                    : s->front - 1,
+                   to = in_front  ? s->front - 1
+                        : in_back ? blocks_of(l)
+                                  : s->back; /* 2 sums[from] <= twice < 2 sums[to] */
+    const uint64_t low = LEAT_BISECT(i, from + 1, to, 2 * sums[i] <= twice) - 1;
     const uint32_t *lengths = block_of(o, pass, low);
     uint64_t row = low * STEP, both = 2 * sums[low];
     for (size_t i = 0; row < l->n && i < STEP; row++, i++) {

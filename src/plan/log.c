@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/search.h"
 #include "plan/order.h"
 
 void leat_entry_destroy(struct leat_entry *e)
@@ -33,14 +34,8 @@ void leat_log_free(struct leat_entry *log, uint32_t n)
 
 const struct leat_entry *leat_log_entry(const struct leat_plan *plan, struct leat_position at)
 {
-    uint32_t low = 0, high = plan->n_log; /* log[low] holds at or before `at` */
-    while (high - low > 1) {
-        uint32_t middle = low + (high - low) / 2;
-        if (leat_position_precedes(at, plan->log[middle].at))
-            high = middle;
-        else
-            low = middle;
-    }
+    /* the last one that holds at or before `at` */
+    const uint64_t low = LEAT_BISECT(i, 1, plan->n_log, !leat_position_precedes(at, plan->log[i].at)) - 1;
     return leat_plan_forgot(plan, at) && at.epoch == plan->log[1].at.epoch ? &plan->log[1] : &plan->log[low];
 }
 

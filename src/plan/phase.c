@@ -18,6 +18,7 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "base/random.h"
+#include "base/search.h"
 #include "plan/fair.h"
 #include "plan/order.h"
 
@@ -64,15 +65,7 @@ static uint64_t rows_until(const struct leat_plan *plan, const struct leat_phase
 /* The point of the schedule that holds at a row of the stream. */
 static uint32_t point_at(const struct leat_plan *plan, uint64_t stream)
 {
-    uint32_t low = 0, high = plan->n_points;
-    while (high - low > 1) {
-        uint32_t middle = low + (high - low) / 2;
-        if (plan->points[middle].row <= stream)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
+    return (uint32_t)LEAT_BISECT(i, 1, plan->n_points, plan->points[i].row <= stream) - 1;
 }
 
 static uint64_t begin_of_part(uint64_t part, uint64_t length, uint64_t parts)

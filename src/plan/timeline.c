@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/search.h"
 #include "plan/fair.h"
 #include "plan/order.h"
 #include "plan/phase.h"
@@ -109,16 +110,8 @@ static struct leat_phase *last_before(const struct leat_plan *plan, struct leat_
                                       uint32_t *i)
 {
     const struct leat_timeline *t = plan->timeline;
-    uint32_t low = 0, high = t->n_kept;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (begins_by(plan, t->kept[middle], at, stream))
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    *i = low;
-    struct leat_phase *found = low ? t->kept[low - 1] : NULL;
+    *i = (uint32_t)LEAT_BISECT(k, 0, t->n_kept, begins_by(plan, t->kept[k], at, stream));
+    struct leat_phase *found = *i ? t->kept[*i - 1] : NULL;
     const bool opening = found && leat_phase_opens(plan, (struct leat_position){found->d.epoch, found->row}) &&
                          !leat_phase_opens(plan, at);
     return opening ? NULL : found; /* from those first rows on nothing is known */
