@@ -304,25 +304,6 @@ static int provide(struct reading *r, struct leat_error *error)
     return rc;
 }
 
-static int check(const struct leat_columns *c, const uint64_t *ids, const uint64_t *keys, uint64_t n,
-                 struct leat_error *error)
-{
-    if (n && c->keyed != (keys != NULL))
-        return leat_fail(error, LEAT_E_INVALID,
-                         c->keyed ? "rows of %s are found by id and key: keys are missing"
-                                  : "rows of %s are found by id alone",
-                         c->path);
-    for (uint64_t i = 0; !c->keyed && i < n; i++)
-        if (ids[i] >= LEAT_COLUMNS_MAX_ID) {
-            int rc = leat_fail(error, LEAT_E_INVALID,
-                               "id %" PRIu64 " is above the largest of a store without keys, %" PRIu64, ids[i],
-                               LEAT_COLUMNS_MAX_ID - 1);
-            leat_error_at_sample(error, (int64_t)ids[i], NULL);
-            return rc;
-        }
-    return LEAT_OK;
-}
-
 static int gather(struct reading *r, struct growing *values, bool mark, struct leat_error *error)
 {
     int rc = LEAT_OK;
@@ -348,7 +329,7 @@ int leat_columns_gather(struct leat_columns *c, const uint64_t *ids, const uint6
 {
     struct growing values[LEAT_COLUMNS_MAX_FIELDS] = {0};
     struct reading r = {.c = c, .ids = ids, .keys = keys, .out = out, .present = present, .n = n};
-    int rc = check(c, ids, keys, n, error);
+    int rc = leat_columns_check_ids(c, ids, keys, n, error);
     for (size_t f = 0; f < c->n_fields; f++)
         if (out[f].wanted && c->shapes[f].ragged)
             out[f].offsets[0] = 0;

@@ -309,3 +309,22 @@ int leat_columns_look_up(struct leat_columns *c, uint64_t id, uint64_t key, bool
         }
     }
 }
+
+int leat_columns_check_ids(const struct leat_columns *c, const uint64_t *ids, const uint64_t *keys, uint64_t n,
+                           struct leat_error *error)
+{
+    if (n && c->keyed != (keys != NULL))
+        return leat_fail(error, LEAT_E_INVALID,
+                         c->keyed ? "rows of %s are found by id and key: keys are missing"
+                                  : "rows of %s are found by id alone",
+                         c->path);
+    for (uint64_t i = 0; !c->keyed && i < n; i++)
+        if (ids[i] >= LEAT_COLUMNS_MAX_ID) {
+            int rc = leat_fail(error, LEAT_E_INVALID,
+                               "id %" PRIu64 " is above the largest of a store without keys, %" PRIu64, ids[i],
+                               LEAT_COLUMNS_MAX_ID - 1);
+            leat_error_at_sample(error, (int64_t)ids[i], NULL);
+            return rc;
+        }
+    return LEAT_OK;
+}

@@ -276,6 +276,9 @@ uint64_t leat_columns_offset_of(const struct leat_columns *c, const void *mapped
 /* Whether an entry belongs to a pair. Within a guard. */
 bool leat_columns_is_pair(const struct pair_entry *entry, uint64_t id, uint64_t key);
 uint64_t leat_columns_chunks(const struct leat_columns *c, uint64_t *entries_each);
+/* Whether n rows can have these ids, and keys or none. INVALID. */
+int leat_columns_check_ids(const struct leat_columns *c, const uint64_t *ids, const uint64_t *keys, uint64_t n,
+                           struct leat_error *error);
 
 /* ---- slots.c --------------------------------------------------------------------------------------------------- */
 

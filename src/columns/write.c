@@ -395,23 +395,11 @@ static int check_column(const struct leat_columns *c, size_t f, const struct lea
 static int check(const struct leat_columns *c, const uint64_t *ids, const uint64_t *keys, uint64_t n,
                  const struct leat_column *columns, struct leat_error *error)
 {
-    int rc;
-    if (c->keyed != (keys != NULL))
-        return leat_fail(error, LEAT_E_INVALID,
-                         c->keyed ? "rows of %s are found by id and key: keys are missing"
-                                  : "rows of %s are found by id alone",
-                         c->path);
-    for (uint64_t i = 0; !c->keyed && i < n; i++)
-        if (ids[i] >= LEAT_COLUMNS_MAX_ID) {
-            rc = leat_fail(error, LEAT_E_INVALID,
-                           "id %" PRIu64 " is above the largest of a store without keys, %" PRIu64, ids[i],
-                           LEAT_COLUMNS_MAX_ID - 1);
-            leat_error_at_sample(error, (int64_t)ids[i], NULL);
-            return rc;
-        }
-    for (size_t f = 0; f < c->n_fields; f++)
-        if ((rc = check_column(c, f, &columns[f], ids, n, error)))
-            return rc;
+    int rc = leat_columns_check_ids(c, ids, keys, n, error);
+    for (size_t f = 0; !rc && f < c->n_fields; f++)
+        rc = check_column(c, f, &columns[f], ids, n, error);
+    if (rc)
+        return rc;
     for (uint64_t i = 0; c->ragged && i < n; i++)
         if (leat_columns_payload(c, columns, i) > LEAT_COLUMNS_MAX_ROW_BYTES) {
             rc = leat_fail(error, LEAT_E_INVALID, "a row has more than %" PRIu64 " bytes", LEAT_COLUMNS_MAX_ROW_BYTES);

@@ -202,6 +202,17 @@ static int check_text(const struct made *m, size_t f, struct leat_error *error)
     return LEAT_OK;
 }
 
+static int finish(struct made *m, void (*release)(void *user), void *user, struct leat_dataset **out,
+                  struct leat_error *error)
+{
+    int rc = leat_dataset_of_source(&m->source, out, error);
+    if (!rc) {
+        m->release = release;
+        m->user = user;
+    }
+    return rc;
+}
+
 int leat_dataset_from_arrays(const struct leat_field *fields, const struct leat_array *arrays, size_t n_fields,
                              uint64_t count, const char *version, void (*release)(void *user), void *user,
                              struct leat_dataset **out, struct leat_error *error)
@@ -234,12 +245,7 @@ int leat_dataset_from_arrays(const struct leat_field *fields, const struct leat_
         name_version(m, version);
     else
         sum(m);
-    rc = leat_dataset_of_source(&m->source, out, error);
-    if (!rc) {
-        m->release = release;
-        m->user = user;
-    }
-    return rc;
+    return finish(m, release, user, out, error);
 }
 
 int leat_dataset_from_source(const struct leat_field *fields, size_t n_fields, uint64_t count, const char *version,
@@ -255,12 +261,7 @@ int leat_dataset_from_source(const struct leat_field *fields, size_t n_fields, u
     name_version(m, version ? version : "");
     m->source.v = &vtable_of_computed;
     m->compute = compute;
-    int rc = leat_dataset_of_source(&m->source, out, error);
-    if (!rc) {
-        m->release = release;
-        m->user = user;
-    }
-    return rc;
+    return finish(m, release, user, out, error);
 }
 
 /* ---- more about one -------------------------------------------------------------------------- */

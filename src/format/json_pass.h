@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/cpu.h"
 #include "base/number.h"
 #include "format/json_text.h"
 #include "leat/leat.h"
@@ -47,39 +48,21 @@ static inline const uint8_t *look(struct leat_json *j, const uint8_t *p)
 
 /* ---- strings --------------------------------------------------------------------------------- */
 
-/* The first byte from p on, of UTF-8, that is a quote, a backslash or a control character; or `end`. */
-static inline const uint8_t *pass_valid(const uint8_t *p, const uint8_t *end)
-{
-    while (end - p >= 16) {
-        bytes16 v;
-        memcpy(&v, p, sizeof v);
-        const words2 found = (words2)(((v & (int8_t)0xe0) == 0) | (v == '"') | (v == '\\'));
-        if (found[0])
-            return p + __builtin_ctzll(found[0]) / 8;
-        if (found[1])
-            return p + 8 + __builtin_ctzll(found[1]) / 8;
-        p += 16;
-    }
-    while (p < end && *p >= 32 && *p != '"' && *p != '\\')
-        p++;
-    return p;
-}
-
-/* The first byte from p on that is a quote, a backslash, a control character or not ASCII; or `end`. */
-static inline const uint8_t *pass_plain(const uint8_t *p, const uint8_t *end)
+/* The first byte from p on that is a quote, a backslash, a control character or, if `plain`, not ASCII; or `end`. */
+LEAT_INLINE const uint8_t *pass_text(const uint8_t *p, const uint8_t *end, bool plain)
 {
     while (end - p >= 16) {
         bytes16 v;
         memcpy(&v, p, sizeof v);
         /* Signed: below 32 are control characters and what is not ASCII. */
-        const words2 found = (words2)((v < 32) | (v == '"') | (v == '\\'));
+        const words2 found = (words2)((plain ? v < 32 : (v & (int8_t)0xe0) == 0) | (v == '"') | (v == '\\'));
         if (found[0])
             return p + __builtin_ctzll(found[0]) / 8;
         if (found[1])
             return p + 8 + __builtin_ctzll(found[1]) / 8;
         p += 16;
     }
-    while (p < end && *p >= 32 && *p < 0x80 && *p != '"' && *p != '\\')
+    while (p < end && *p >= 32 && !(plain && *p >= 0x80) && *p != '"' && *p != '\\')
         p++;
     return p;
 }
@@ -153,7 +136,7 @@ static inline const uint8_t *pass_string(struct leat_json *j, const uint8_t *p, 
     size_t n;
     *escaped = false;
     for (p++;;) {
-        p = j->is_utf8 ? pass_valid(p, end) : pass_plain(p, end);
+        p = j->is_utf8 ? pass_text(p, end, false) : pass_text(p, end, true);
         if (p == end)
             return none(j, LEAT_FAULT_END, p);
         if (*p == '"')

@@ -524,28 +524,16 @@ static int name_cut(const struct leat_store_source *s, int rc, struct leat_error
 
 static int fill(struct leat_store_source *s, struct leat_error *error)
 {
+    static int (*const steps[])(struct leat_store_source *, struct leat_error *) = {
+        read_classes, read_metadata, read_groups, read_forms, read_roles, read_pairs, read_pages, make_bits};
     struct leat_store_footer footer;
     int rc = read_header(s, error);
     if (!rc)
         rc = name_cut(s, read_footer(s, &footer, error), error);
     if (!rc)
         rc = read_directory(s, &footer, error);
-    if (!rc)
-        rc = read_classes(s, error);
-    if (!rc)
-        rc = read_metadata(s, error);
-    if (!rc)
-        rc = read_groups(s, error);
-    if (!rc)
-        rc = read_forms(s, error);
-    if (!rc)
-        rc = read_roles(s, error);
-    if (!rc)
-        rc = read_pairs(s, error);
-    if (!rc)
-        rc = read_pages(s, error);
-    if (!rc)
-        rc = make_bits(s, error);
+    for (size_t i = 0; !rc && i < sizeof steps / sizeof *steps; i++)
+        rc = steps[i](s, error);
     if (rc)
         return rc;
     uint64_t stamp, size;
