@@ -33,6 +33,13 @@ static inline uint64_t leat_align64(uint64_t n)
 {
     return (n + 63) & ~UINT64_C(63);
 }
+/* Of memory that is laid out part by part: the place of the next `bytes`. */
+static inline uint64_t leat_take64(uint64_t *used, uint64_t bytes)
+{
+    const uint64_t at = *used;
+    *used += leat_align64(bytes);
+    return at;
+}
 
 /* Overflow-checked arithmetic: false, and *out untouched, when the result does not fit. */
 static inline bool leat_add_u64(uint64_t a, uint64_t b, uint64_t *out)

@@ -7,11 +7,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/random.h"
-
-static int fail_nomem(struct leat_error *error)
-{
-    return leat_fail(error, LEAT_E_NOMEM, "No memory to compile the program.");
-}
+#include "op/program_internal.h"
 
 /* ---- reading ---- */
 
@@ -71,7 +67,7 @@ int leat_branch_parse(struct leat_op *op, const json_t *object, leat_branch_pars
     struct reading r = {op, parse, context, error};
     op->alternatives = leat_new_array(n + 1, sizeof *op->alternatives);
     if (!op->alternatives)
-        return fail_nomem(error);
+        return leat_compile_no_memory(error);
     op->n_alternatives = n;
     int rc = LEAT_OK;
     for (size_t i = 0; !rc && i < n; i++) {
@@ -235,7 +231,7 @@ static int infer_branch(struct leat_use *use, enum leat_role role, const struct 
     const struct leat_op_class *class = use->op->class;
     int rc = leat_op_infer(class, use->op->args, place, type, &use->effect, error);
     if (!rc && !use->branch && !(use->branch = new_branch(use->op, role)))
-        rc = fail_nomem(error);
+        rc = leat_compile_no_memory(error);
     if (rc || class->branch == LEAT_BRANCH_ALL)
         return rc ? rc : infer_all(use, role, place, type, error);
     struct leat_type out = *type;

@@ -16,7 +16,7 @@
 #include "op/branch.h"
 #include "op/program_internal.h"
 
-static int fail_nomem(struct leat_error *error)
+int leat_compile_no_memory(struct leat_error *error)
 {
     return leat_fail(error, LEAT_E_NOMEM, "No memory to compile the program.");
 }
@@ -156,12 +156,12 @@ static int choose_path(struct leat_compiled *c, bool image, bool planar, const s
         return c->n_uses == 1 || !leat_stages_compile(c->uses + 1, c->n_uses - 1, &c->uses[0].out,
                                                       LEAT_STAGES_DELIVER_PIXELS, kernels, &c->stages, &c->n_stages)
                    ? LEAT_OK
-                   : fail_nomem(error);
+                   : leat_compile_no_memory(error);
     }
     if (leat_stages_compile(c->uses + from, c->n_uses - from, c->gather ? &c->gather->out : &c->in,
                             planar ? LEAT_STAGES_DELIVER_PLANES : LEAT_STAGES_DELIVER_PIXELS, kernels, &c->stages,
                             &c->n_stages))
-        return fail_nomem(error);
+        return leat_compile_no_memory(error);
     const bool open = leat_type_is_open(&c->in), dense = c->n_stages == 1 && c->stages[0].dense && !open;
     c->path = image && (c->gather || !dense) ? LEAT_PATH_IMAGE : LEAT_PATH_MAP;
     if (c->path == LEAT_PATH_MAP && c->n_uses == 1 && c->uses[0].out.range == c->uses[0].in.range &&
@@ -226,7 +226,7 @@ static int compile_parts(struct leat_program *program, struct leat_compiled *c, 
         n += c->uses[i].op->class->call != NULL;
     c->parts = leat_new_array(n, sizeof *c->parts);
     if (!c->parts)
-        return fail_nomem(error);
+        return leat_compile_no_memory(error);
     c->path = LEAT_PATH_NATIVE;
     c->n_parts = n;
     struct leat_use *use = c->uses, *end = c->uses + c->n_uses;
@@ -249,7 +249,7 @@ static int compile_gathered(const struct leat_program *program, struct leat_comp
 {
     struct leat_compiled *part = c->parts = leat_new_array(1, sizeof *c->parts);
     if (!part)
-        return fail_nomem(error);
+        return leat_compile_no_memory(error);
     c->n_parts = 1;
     part->face.name = c->face.name;
     part->face.decodes = c->face.decodes;
@@ -260,7 +260,7 @@ static int compile_gathered(const struct leat_program *program, struct leat_comp
     part->out = c->gather->op->class->gathers ? c->gather->out : c->gather->in;
     return leat_stages_compile(part->uses, part->n_uses, &part->in, LEAT_STAGES_HAND_OVER, program->kernels,
                                &part->stages, &part->n_stages)
-               ? fail_nomem(error)
+               ? leat_compile_no_memory(error)
                : LEAT_OK;
 }
 
@@ -481,7 +481,7 @@ static int compile_one(const struct leat_field *fields, size_t n_fields, json_t 
     struct leat_program *program = leat_new(struct leat_program);
     if (!program) {
         json_decref(json);
-        return fail_nomem(error);
+        return leat_compile_no_memory(error);
     }
     program->json = json;
     program->kernels = leat_kernels(leat_cpu_isa());
@@ -490,7 +490,7 @@ static int compile_one(const struct leat_field *fields, size_t n_fields, json_t 
     program->n_functions = n_functions;
     if (program->functions && n_functions)
         memcpy(program->functions, functions, n_functions * sizeof *functions);
-    int rc = program->functions ? compile(program, fields, n_fields, error) : fail_nomem(error);
+    int rc = program->functions ? compile(program, fields, n_fields, error) : leat_compile_no_memory(error);
     if (rc)
         leat_program_free(program);
     else
@@ -505,11 +505,11 @@ static int compile_variants(struct leat_variants *v, const struct leat_field *fi
 {
     size_t n = leat_variants_count(v), made = 0;
     struct leat_program **programs = leat_new_array(n, sizeof *programs);
-    int rc = programs ? LEAT_OK : fail_nomem(error);
+    int rc = programs ? LEAT_OK : leat_compile_no_memory(error);
     for (; !rc && made < n; made += !rc) {
         json_t *json = leat_variants_text(v, made);
         rc = json ? compile_one(fields, n_fields, json, functions, n_functions, open, &programs[made], error)
-                  : fail_nomem(error);
+                  : leat_compile_no_memory(error);
     }
     rc = rc ? rc : leat_variants_settle(v, programs, out, error);
     for (size_t i = 0; rc && i < made; i++)

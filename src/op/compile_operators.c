@@ -16,11 +16,6 @@
 #define MAX_NAME 255
 #define MAX_INSTANCE_NAME (2 * MAX_NAME + 64 * (LEAT_MAX_BRANCH_DEPTH + 1))
 
-static int fail_nomem(struct leat_error *error)
-{
-    return leat_fail(error, LEAT_E_NOMEM, "No memory to compile the program.");
-}
-
 static uint64_t hash_args(const struct leat_op *op)
 {
     return op->class->hash ? op->class->hash(op->args) : leat_hash64(op->args, op->class->args_bytes);
@@ -56,7 +51,7 @@ static int parse_operator(void *context, struct leat_op *op, const json_t *objec
     op->aim = op->class->aim ? program->n_aims++ : 0;
     op->args = leat_new_array(1, op->class->args_bytes ? op->class->args_bytes : 1);
     if (!op->args)
-        return fail_nomem(error);
+        return leat_compile_no_memory(error);
     struct leat_args args = {.object = object, .operator_type = type, .error = error};
     if (op->class->parse)
         op->class->parse(op->args, &args);
@@ -85,7 +80,7 @@ int leat_parse_operators(struct leat_program *program, struct leat_error *error)
         return leat_fail(error, LEAT_E_INVALID, "The program has %zu operators; %d are allowed.", n, MAX_OPERATORS);
     program->ops = leat_new_array(n ? n : 1, sizeof *program->ops);
     if (!program->ops)
-        return fail_nomem(error);
+        return leat_compile_no_memory(error);
     json_object_foreach(table, id, object)
     {
         struct parsing parsing = {program, id};

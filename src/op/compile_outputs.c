@@ -11,11 +11,6 @@
 #define MAX_OPERATORS 65536
 #define MAX_NAME 255
 
-static int fail_nomem(struct leat_error *error)
-{
-    return leat_fail(error, LEAT_E_NOMEM, "No memory to compile the program.");
-}
-
 static struct leat_op *find_op(const struct leat_program *program, const char *id)
 {
     for (size_t i = 0; id && i < program->n_ops; i++)
@@ -56,7 +51,7 @@ static int parse_chain(const struct leat_program *program, const char *name, con
         return leat_fail(error, LEAT_E_INVALID, "The chain of output '%s' is too long.", name);
     *uses = leat_new_array(n ? n : 1, sizeof **uses);
     if (!*uses)
-        return fail_nomem(error);
+        return leat_compile_no_memory(error);
     for (size_t i = 0; i < n; i++) {
         const char *id = json_string_value(json_array_get(list, i));
         (*uses)[i].op = find_op(program, id);
@@ -108,7 +103,7 @@ static int add_named(struct leat_program *program, const struct leat_compiled_ch
     struct leat_compiled *c;
     snprintf(text, sizeof text, "%s.%s", chain->name, what);
     *name = leat_strdup(text);
-    return *name ? add_output(program, *name, &c, error) : fail_nomem(error);
+    return *name ? add_output(program, *name, &c, error) : leat_compile_no_memory(error);
 }
 
 /* Images of open size get an output with their size: if the chain asks for it, or if they come in batches of one
@@ -306,7 +301,7 @@ static int parse_output(struct leat_program *program, const struct leat_field *f
         chain->face.tuple = true;
         if (!names && (json_object_set_new(object, "fields", json_pack("[O]", field)) ||
                        json_object_set_new(object, "outputs", json_pack("[s]", name))))
-            return fail_nomem(error);
+            return leat_compile_no_memory(error);
         rc = parse_tuple(program, fields, n_fields, chain, object, json_object_get(object, "fields"), error);
         rc = rc ? rc : parse_chain(program, name, list, &chain->uses, &chain->n_uses, error);
         if (!rc && calls)
@@ -359,7 +354,7 @@ int leat_parse_outputs(struct leat_program *program, const struct leat_field *fi
     program->outputs = leat_new_array(n + 1, sizeof *program->outputs);
     program->chains = leat_new_array(json_object_size(table) + 1, sizeof *program->chains);
     if (!program->outputs || !program->chains)
-        return fail_nomem(error);
+        return leat_compile_no_memory(error);
     json_object_foreach(table, name, object)
     {
         int rc = parse_output(program, fields, n_fields, name, object, error);
@@ -377,14 +372,14 @@ int leat_all_fields(struct leat_program *program, const struct leat_field *field
     program->names = leat_new_array(n_fields + 1, sizeof *program->names);
     program->chains = leat_new_array(n_fields ? n_fields : 1, sizeof *program->chains);
     if (!program->outputs || !program->names || !program->chains)
-        return fail_nomem(error);
+        return leat_compile_no_memory(error);
     for (size_t i = 0; i < n_fields; i++) {
         if (fields[i].flags & LEAT_FIELD_DERIVED)
             continue;
         struct leat_compiled *c = &program->outputs[program->n_outputs];
         c->face.name = program->names[program->n_outputs] = leat_strdup(fields[i].name);
         if (!c->face.name)
-            return fail_nomem(error);
+            return leat_compile_no_memory(error);
         c->face.chain = c->index = program->n_outputs++;
         c->face.field = i;
         c->field = c->face.name;

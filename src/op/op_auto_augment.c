@@ -117,14 +117,6 @@ static const struct entry policies[POLICIES][PAIRS][2] = {
 };
 /* clang-format on */
 
-static const struct leat_strengths usual = {.bins = BINS,
-                                            .shear = 0.3,
-                                            .translate = 150.0 / 331.0,
-                                            .rotate = 30,
-                                            .blend = 0.9,
-                                            .posterize = 8,
-                                            .posterized = 4};
-
 struct auto_args {
     struct leat_policy_args common;
     unsigned policy;
@@ -142,7 +134,7 @@ static unsigned draw(const struct auto_args *args, uint64_t key, struct leat_cha
 {
     const struct entry *pair = policies[args->policy][leat_draw_below(key, 0, PAIRS)];
     unsigned n = 0;
-    *strengths = usual;
+    *strengths = leat_usual_strengths(BINS);
     for (unsigned i = 0; i < 2; i++)
         if (leat_draw_unit(key, 1 + 2 * i) < pair[i].tenths / 10.0)
             changes[n++] = (struct leat_change){

@@ -12,6 +12,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/elementary.h"
 #include "base/random.h"
 #include "kernels/sample.h"
@@ -130,13 +131,6 @@ struct room {
     unsigned slots;
 };
 
-static uint64_t take(uint64_t *used, uint64_t bytes)
-{
-    uint64_t at = *used;
-    *used += (bytes + 63) & ~UINT64_C(63);
-    return at;
-}
-
 /* Lays out the scratch from `base` on, without reading it; returns its bytes. */
 static size_t lay_out(const struct elastic_args *args, const struct leat_image *in, uint8_t *base, struct room *room)
 {
@@ -144,16 +138,16 @@ static size_t lay_out(const struct elastic_args *args, const struct leat_image *
     unsigned reach = (unsigned)(8 * (args->sigma[0] > args->sigma[1] ? args->sigma[0] : args->sigma[1]) + 1) / 2;
     unsigned slots = in->h < 2 * reach + 1 ? in->h : 2 * reach + 1;
     struct room made = {.slot = (size_t)slot, .slots = slots};
-    uint64_t at = take(&used, most * sizeof *made.rows);
+    uint64_t at = leat_take64(&used, most * sizeof *made.rows);
     made.rows = base ? (const float **)(void *)(base + at) : NULL;
     for (int axis = 0; axis < 2; axis++) {
-        at = take(&used, sizeof(struct blur));
+        at = leat_take64(&used, sizeof(struct blur));
         made.blur[axis] = base ? (struct blur *)(void *)(base + at) : NULL;
-        at = take(&used, (slot + 2 * reach) * sizeof(float));
+        at = leat_take64(&used, (slot + 2 * reach) * sizeof(float));
         made.line[axis] = base ? (float *)(void *)(base + at) : NULL;
-        at = take(&used, slot * slots * sizeof(float));
+        at = leat_take64(&used, slot * slots * sizeof(float));
         made.ring[axis] = base ? (float *)(void *)(base + at) : NULL;
-        at = take(&used, slot * sizeof(float));
+        at = leat_take64(&used, slot * sizeof(float));
         made.moved[axis] = base ? (float *)(void *)(base + at) : NULL;
     }
     if (room)

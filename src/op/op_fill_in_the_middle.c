@@ -40,17 +40,6 @@ static void parse(void *into, struct leat_args *json)
     leat_args_token(json, "fill", -1, &args->fill);
 }
 
-static int infer(const void *from, const struct leat_place *place, struct leat_type *type, struct leat_effect *effect,
-                 struct leat_error *error)
-{
-    if (!leat_type_is_tokens(type) || type->shape[0] < 0)
-        return leat_op_misfit(place, type, "a list of integers of fixed length, such as the rows of leat.pack_rows",
-                              error);
-    type->dtype = LEAT_I64;
-    type->range = LEAT_RANGE_PLAIN;
-    return LEAT_OK;
-}
-
 LEAT_INLINE int64_t *put(int64_t *at, const uint8_t *in, enum leat_dtype dtype, uint64_t from, uint64_t until)
 {
     leat_tokens_widen(dtype, in + from * leat_dtype_width(dtype), at, (size_t)(until - from));
@@ -130,6 +119,6 @@ const struct leat_op_class leat_op_fill_in_the_middle = {.type = "FillInTheMiddl
                                                          .args_bytes = sizeof(struct fim_args),
                                                          .random = true,
                                                          .parse = parse,
-                                                         .infer = infer,
+                                                         .infer = leat_infer_tokens,
                                                          .label = label,
                                                          .call = call};

@@ -7,6 +7,7 @@
  */
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/elementary.h"
 #include "base/random.h"
 #include "op/filter.h"
@@ -113,21 +114,16 @@ struct room {
     size_t slot; /* values of a row of the ring */
 };
 
-static uint64_t take(uint64_t *used, uint64_t bytes)
-{
-    uint64_t at = *used;
-    *used += (bytes + 63) & ~UINT64_C(63);
-    return at;
-}
-
 /* Lays out the scratch from `base` on, without reading it; returns its bytes. */
 static size_t lay_out(const struct blur_args *args, const struct leat_image *in, uint8_t *base, struct room *room)
 {
     uint64_t used = 0, step = in->column, n = in->w * step, height = (uint64_t)args->height;
-    uint64_t w0 = take(&used, (uint64_t)(args->width / 2 + 1) * 2), w1 = take(&used, (height / 2 + 1) * 2),
-             rows = take(&used, height * sizeof(uint16_t *));
-    uint64_t line = take(&used, n + (uint64_t)(args->width - 1) * step + BLOCK), made = take(&used, n + BLOCK);
-    uint64_t slot = (n + BLOCK - 1) / BLOCK * BLOCK, ring = take(&used, (in->h < height ? in->h : height) * slot * 2);
+    uint64_t w0 = leat_take64(&used, (uint64_t)(args->width / 2 + 1) * 2),
+             w1 = leat_take64(&used, (height / 2 + 1) * 2), rows = leat_take64(&used, height * sizeof(uint16_t *));
+    uint64_t line = leat_take64(&used, n + (uint64_t)(args->width - 1) * step + BLOCK),
+             made = leat_take64(&used, n + BLOCK);
+    uint64_t slot = (n + BLOCK - 1) / BLOCK * BLOCK,
+             ring = leat_take64(&used, (in->h < height ? in->h : height) * slot * 2);
     if (base)
         *room = (struct room){{(uint16_t *)(base + w0), (uint16_t *)(base + w1)},
                               (uint16_t **)(base + rows),

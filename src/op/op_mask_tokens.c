@@ -60,17 +60,6 @@ static void parse(void *into, struct leat_args *json)
     args->random = bound(args->p * (args->replace[0] + args->replace[1]));
 }
 
-static int infer(const void *from, const struct leat_place *place, struct leat_type *type, struct leat_effect *effect,
-                 struct leat_error *error)
-{
-    if (!leat_type_is_tokens(type) || type->shape[0] < 0)
-        return leat_op_misfit(place, type, "a list of integers of fixed length, such as the rows of leat.pack_rows",
-                              error);
-    type->dtype = LEAT_I64;
-    type->range = LEAT_RANGE_PLAIN;
-    return LEAT_OK;
-}
-
 union numbers {
     uint32_t draws[BLOCK / 2];
     uint16_t of[BLOCK]; /* little endian */
@@ -364,7 +353,7 @@ const struct leat_op_class leat_op_mask_tokens = {.type = "MaskTokens",
                                                   .args_bytes = sizeof(struct mask_args),
                                                   .random = true,
                                                   .parse = parse,
-                                                  .infer = infer,
+                                                  .infer = leat_infer_tokens,
                                                   .label = label,
                                                   .call = call,
                                                   .call_both = call_both,

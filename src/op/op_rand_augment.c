@@ -24,13 +24,7 @@ static void parse(void *into, struct leat_args *json)
 static unsigned draw(const struct rand_args *args, uint64_t key, struct leat_change *changes,
                      struct leat_strengths *strengths)
 {
-    *strengths = (struct leat_strengths){.bins = (unsigned)args->bins,
-                                         .shear = 0.3,
-                                         .translate = 150.0 / 331.0,
-                                         .rotate = 30,
-                                         .blend = 0.9,
-                                         .posterize = 8,
-                                         .posterized = 4};
+    *strengths = leat_usual_strengths((unsigned)args->bins);
     for (unsigned i = 0; i < args->num_ops; i++)
         changes[i] = (struct leat_change){.kind = leat_change_draw(key, 2 * i),
                                           .bin = (unsigned)args->magnitude,

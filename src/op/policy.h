@@ -41,6 +41,18 @@ struct leat_strengths {
     unsigned posterize, posterized;         /* from so many bits, so many fewer */
 };
 
+/* Those of AutoAugment and RandAugment. */
+static inline struct leat_strengths leat_usual_strengths(unsigned bins)
+{
+    return (struct leat_strengths){.bins = bins,
+                                   .shear = 0.3,
+                                   .translate = 150.0 / 331.0,
+                                   .rotate = 30,
+                                   .blend = 0.9,
+                                   .posterize = 8,
+                                   .posterized = 4};
+}
+
 /* The common input of all of them, as the first member of their arguments. */
 struct leat_policy_args {
     enum leat_filter filter;

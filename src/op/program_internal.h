@@ -171,6 +171,7 @@ int leat_all_fields(struct leat_program *program, const struct leat_field *field
                     struct leat_error *error);
 /* compile.c, for tuples: the types of a chain; shape, strides and bytes of its rows. */
 int leat_compiled_infer(const struct leat_program *program, struct leat_compiled *c, struct leat_error *error);
+int leat_compile_no_memory(struct leat_error *error); /* fills it in: NOMEM */
 int leat_compiled_finish(struct leat_program *program, struct leat_compiled *c, struct leat_error *error);
 /* The last operator's statement on padding. INVALID: the output's type does not hold its fill. */
 int leat_compiled_pad(struct leat_compiled *c, const struct leat_op *op, struct leat_error *error);

@@ -30,3 +30,14 @@ void leat_args_token(struct leat_args *args, const char *name, int64_t fallback,
 {
     leat_args_int(args, name, 0, (INT64_C(1) << 53) - 1, fallback, out);
 }
+
+int leat_infer_tokens(const void *from, const struct leat_place *place, struct leat_type *type,
+                      struct leat_effect *effect, struct leat_error *error)
+{
+    if (!leat_type_is_tokens(type) || type->shape[0] < 0)
+        return leat_op_misfit(place, type, "a list of integers of fixed length, such as the rows of leat.pack_rows",
+                              error);
+    type->dtype = LEAT_I64;
+    type->range = LEAT_RANGE_PLAIN;
+    return LEAT_OK;
+}

@@ -104,6 +104,9 @@ LEAT_INLINE void leat_tokens_widen_some(enum leat_dtype dtype, const void *src, 
 size_t leat_tokens_count(enum leat_dtype dtype, const void *src, uint64_t bytes, bool has_fill, int64_t fill);
 /* Whether the type is a list of integers. */
 bool leat_type_is_tokens(const struct leat_type *type);
+/* `infer` of operators that change lists of integers of fixed length. */
+int leat_infer_tokens(const void *args, const struct leat_place *place, struct leat_type *type,
+                      struct leat_effect *effect, struct leat_error *error);
 /* "part" of operators that give two outputs: "inputs" (false), or "labels". */
 bool leat_args_part(struct leat_args *args);
 /* An id of a token: [0, 2^53). Absent: `fallback`, which may be -1. */

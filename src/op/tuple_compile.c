@@ -13,11 +13,6 @@
 #include "op/mix.h"
 #include "op/program_internal.h"
 
-static int fail_nomem(struct leat_error *error)
-{
-    return leat_fail(error, LEAT_E_NOMEM, "No memory to compile the program.");
-}
-
 static int misfit(const struct leat_compiled_chain *chain, const struct leat_op_class *class, const char *why,
                   struct leat_error *error)
 {
@@ -58,7 +53,7 @@ static int take_pairs(struct leat_compiled *c, const struct leat_field *field, s
         return leat_fail(error, LEAT_E_TYPE, "The pairs of field '%s' are not those of its keypoints.", c->field);
     c->pairs = leat_new_array(2 * field->n_pairs, sizeof *c->pairs);
     if (!c->pairs)
-        return fail_nomem(error);
+        return leat_compile_no_memory(error);
     memcpy(c->pairs, field->pairs, 2 * field->n_pairs * sizeof *c->pairs);
     c->n_pairs = field->n_pairs;
     return LEAT_OK;
@@ -69,7 +64,7 @@ static int take_uses(const struct leat_compiled_chain *chain, struct leat_compil
 {
     c->uses = leat_new_array(chain->n_uses + 1, sizeof *c->uses);
     if (!c->uses)
-        return fail_nomem(error);
+        return leat_compile_no_memory(error);
     const bool cut = chain->n_cut != SIZE_MAX && c->index == chain->first + chain->cut;
     for (size_t k = 0; k < (cut ? chain->n_cut : chain->n_uses); k++)
         if (leat_op_concerns(chain->uses[k].op, c->role))
@@ -451,7 +446,7 @@ static int make_face(struct leat_program *program, struct leat_compiled_chain *c
     chain->outputs = leat_new_array(n_outputs, sizeof *chain->outputs);
     chain->decodes = leat_new_array(n, sizeof *chain->decodes);
     if (!chain->fields || !chain->outputs || !chain->decodes)
-        return fail_nomem(error);
+        return leat_compile_no_memory(error);
     for (size_t i = 0; i < n; i++) {
         const struct leat_compiled *c = leat_tuple_member(program, chain, i);
         const bool drawn = c->role == LEAT_ROLE_MASKS; /* decoded values are drawn before */
