@@ -8,6 +8,7 @@
 
 #include <jerror.h>
 
+#include "base/alloc.h"
 #include "codec/jpeg/markers.h"
 
 /* ---- failures -------------------------------------------------------------------------------- */
@@ -137,6 +138,47 @@ void leat_jpeg_input_begin(struct leat_jpeg_input *input, j_decompress_ptr cinfo
         .term_source = source_begin,
     };
     cinfo->src = &input->source;
+}
+
+static void output_room(j_compress_ptr cinfo, size_t room)
+{
+    struct leat_jpeg_output *o = (struct leat_jpeg_output *)cinfo->dest;
+    uint8_t *bytes = room > o->room ? leat_realloc_array(o->bytes, room, 1) : NULL;
+    if (room <= o->room)
+        ERREXIT(cinfo, JERR_FILE_WRITE);
+    if (!bytes)
+        ERREXIT1(cinfo, JERR_OUT_OF_MEMORY, 0);
+    o->bytes = bytes;
+    o->manager.next_output_byte = bytes + o->room;
+    o->manager.free_in_buffer = room - o->room;
+    o->room = room;
+}
+
+static void output_begin(j_compress_ptr cinfo)
+{
+    output_room(cinfo, 65536);
+}
+
+static boolean output_full(j_compress_ptr cinfo)
+{
+    const struct leat_jpeg_output *o = (const struct leat_jpeg_output *)cinfo->dest;
+    output_room(cinfo, o->room < o->limit / 2 ? 2 * o->room : o->limit);
+    return TRUE;
+}
+
+static void output_end(j_compress_ptr cinfo)
+{
+    struct leat_jpeg_output *o = (struct leat_jpeg_output *)cinfo->dest;
+    o->length = o->room - o->manager.free_in_buffer;
+}
+
+void leat_jpeg_output_begin(struct leat_jpeg_output *o, j_compress_ptr cinfo, size_t limit)
+{
+    *o = (struct leat_jpeg_output){.manager = {.init_destination = output_begin,
+                                               .empty_output_buffer = output_full,
+                                               .term_destination = output_end},
+                                   .limit = limit};
+    cinfo->dest = &o->manager;
 }
 
 /* ---- headers --------------------------------------------------------------------------------- */

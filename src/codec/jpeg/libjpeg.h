@@ -1,7 +1,7 @@
 /*
- * libjpeg-turbo as leat calls it, for decoding (codec/photo/decode_libjpeg.c) and for taking photos apart
- * (transcode.c): the photo is all in memory, warnings are errors unless that is not wanted, errors jump, and the number
- * of scans is bounded.
+ * libjpeg-turbo as leat calls it, for decoding (codec/photo/decode_libjpeg.c), for making photos smaller
+ * (codec/photo/shrink.c) and for taking them apart (transcode.c): the photo is all in memory, warnings are errors
+ * unless that is not wanted, errors jump, and the number of scans is bounded.
  */
 #ifndef LEAT_CODEC_JPEG_LIBJPEG_H
 #define LEAT_CODEC_JPEG_LIBJPEG_H
@@ -45,6 +45,15 @@ struct leat_jpeg_input {
 /* Gives a decompressor that was just created `length` bytes, which must stay. Its `err` must be that of a
  * leat_jpeg_trouble. */
 void leat_jpeg_input_begin(struct leat_jpeg_input *input, j_decompress_ptr cinfo, const void *data, size_t length);
+
+struct leat_jpeg_output {
+    struct jpeg_destination_mgr manager; /* first: libjpeg's pointer to it is cast back */
+    uint8_t *bytes;                      /* the caller's to leat_free */
+    size_t room, limit, length;          /* length: of the photo, once it is finished */
+};
+/* Gives a compressor that was just created memory that grows as the photo does, to `limit` bytes, beyond which writing
+ * fails. Its `err` must be that of a leat_jpeg_trouble. */
+void leat_jpeg_output_begin(struct leat_jpeg_output *output, j_compress_ptr cinfo, size_t limit);
 
 /* For a photo whose header was read. Each block of a Huffman-coded component costs at least one bit, so a header that
  * promises more than the bytes can hold is known to be cut off or false before memory is spent on it. */

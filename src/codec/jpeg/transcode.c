@@ -121,41 +121,10 @@ out:
 struct writer {
     struct jpeg_compress_struct cinfo;
     struct leat_jpeg_trouble trouble;
-    struct jpeg_destination_mgr destination;
-    uint8_t *out;
-    size_t room, limit, length;
+    struct leat_jpeg_output output;
     jpeg_scan_info scans[LEAT_JPEG_MAX_SCANS];
     unsigned n_scans;
 };
-
-static void destination_begin(j_compress_ptr cinfo)
-{
-    struct writer *w = cinfo->client_data;
-    w->destination.next_output_byte = w->out;
-    w->destination.free_in_buffer = w->room;
-}
-
-static boolean destination_full(j_compress_ptr cinfo)
-{
-    struct writer *w = cinfo->client_data;
-    size_t room = w->room < w->limit / 2 ? 2 * w->room : w->limit;
-    if (room <= w->room)
-        ERREXIT(cinfo, JERR_FILE_WRITE);
-    uint8_t *out = leat_realloc_array(w->out, room, 1);
-    if (!out)
-        ERREXIT1(cinfo, JERR_OUT_OF_MEMORY, 0);
-    w->out = out;
-    w->destination.next_output_byte = out + w->room;
-    w->destination.free_in_buffer = room - w->room;
-    w->room = room;
-    return TRUE;
-}
-
-static void destination_end(j_compress_ptr cinfo)
-{
-    struct writer *w = cinfo->client_data;
-    w->length = w->room - w->destination.free_in_buffer;
-}
 
 /* Before its first scan is written, libjpeg wants to know all of them. */
 static bool collect_scans(struct writer *w, const struct leat_jpeg_walk *first, const struct leat_jpeg_frame *frame)
@@ -229,13 +198,9 @@ int leat_jpeg_transcode_write(const struct leat_jpeg_walk *walk, const struct le
                               size_t limit, uint8_t **out, size_t *out_length, struct leat_error *error)
 {
     struct writer *w = leat_new(struct writer);
-    if (!w || !(w->out = leat_alloc(w->room = 65536))) {
-        leat_free(w);
+    if (!w)
         return leat_fail(error, LEAT_E_NOMEM, "memory to put a photo together could not be had");
-    }
-    w->limit = limit > SIZE_MAX / 2 ? limit : limit + 65536; /* libjpeg's own markers */
     w->cinfo.err = leat_jpeg_trouble_begin(&w->trouble, false);
-    w->cinfo.client_data = w;
     int rc = LEAT_OK;
     if (setjmp(w->trouble.jump)) {
         rc = leat_jpeg_trouble_is_memory(&w->trouble)
@@ -245,10 +210,8 @@ int leat_jpeg_transcode_write(const struct leat_jpeg_walk *walk, const struct le
         goto out;
     }
     jpeg_create_compress(&w->cinfo);
-    w->destination.init_destination = destination_begin;
-    w->destination.empty_output_buffer = destination_full;
-    w->destination.term_destination = destination_end;
-    w->cinfo.dest = &w->destination;
+    leat_jpeg_output_begin(&w->output, &w->cinfo,
+                           limit > SIZE_MAX / 2 ? limit : limit + 65536); /* libjpeg's own markers */
     describe(w, walk, &coefficients->frame);
     if (!collect_scans(w, walk, &coefficients->frame)) {
         rc = leat_fail(error, LEAT_E_CORRUPT, "the markers of a photo make no sense");
@@ -257,12 +220,12 @@ int leat_jpeg_transcode_write(const struct leat_jpeg_walk *walk, const struct le
     w->cinfo.scan_info = w->scans;
     w->cinfo.num_scans = (int)w->n_scans;
     write_all(w, coefficients);
-    *out = w->out;
-    *out_length = w->length;
-    w->out = NULL;
+    *out = w->output.bytes;
+    *out_length = w->output.length;
+    w->output.bytes = NULL;
 out:
     jpeg_destroy_compress(&w->cinfo);
-    leat_free(w->out);
+    leat_free(w->output.bytes);
     leat_free(w);
     return rc;
 }

@@ -8,15 +8,12 @@
  * none afterwards.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdio.h>
 #include <string.h>
-
-#include <jpeglib.h>
 
 #include "base/alloc.h"
 #include "base/cpu.h"
 #include "base/error.h"
+#include "codec/jpeg/libjpeg.h"
 #include "codec/photo/decode_internal.h"
 #include "codec/photo/icc.h"
 #include "kernels/kernels.h"
@@ -25,12 +22,9 @@
 struct shrinker {
     struct leat_decoder *decoder;
     struct jpeg_compress_struct cinfo;
-    struct jpeg_error_mgr errors;
-    struct jpeg_destination_mgr destination;
-    jmp_buf jump;
+    struct leat_jpeg_trouble trouble;
+    struct leat_jpeg_output output;
     bool created;
-    uint8_t *out; /* the encoded bytes; `room` bytes */
-    size_t room;
 
     uint32_t width, height, out_w, out_h;
     unsigned pixel; /* bytes: 1 or 4 */
@@ -44,37 +38,6 @@ struct shrinker {
 };
 
 /* ---- encoding -------------------------------------------------------------------------------- */
-
-static void jump(j_common_ptr cinfo)
-{
-    struct shrinker *s = cinfo->client_data;
-    longjmp(s->jump, 1);
-}
-
-static void no_message(j_common_ptr cinfo) {}
-
-static void out_begin(j_compress_ptr cinfo)
-{
-    struct shrinker *s = cinfo->client_data;
-    s->destination.next_output_byte = s->out;
-    s->destination.free_in_buffer = s->room;
-}
-
-/* Called when all of the room is used. */
-static boolean out_grow(j_compress_ptr cinfo)
-{
-    struct shrinker *s = cinfo->client_data;
-    uint8_t *more = leat_realloc_array(s->out, 2, s->room);
-    if (!more)
-        longjmp(s->jump, 1);
-    s->out = more;
-    s->destination.next_output_byte = more + s->room;
-    s->destination.free_in_buffer = s->room;
-    s->room *= 2;
-    return TRUE;
-}
-
-static void out_end(j_compress_ptr cinfo) {}
 
 /* Memory is all that the encoder can lack: its input is ours. */
 static int encoder_failed(struct leat_error *error)
@@ -97,22 +60,12 @@ static void write_orientation(struct shrinker *s)
 static int begin_encoding(struct shrinker *s, unsigned quality, struct leat_error *error)
 {
     j_compress_ptr cinfo = &s->cinfo;
-    s->room = (size_t)64 << 10;
-    s->out = leat_alloc(s->room);
-    if (!s->out)
-        return encoder_failed(error);
-    cinfo->err = jpeg_std_error(&s->errors);
-    cinfo->client_data = s;
-    s->errors.error_exit = jump;
-    s->errors.output_message = no_message;
-    if (setjmp(s->jump))
+    cinfo->err = leat_jpeg_trouble_begin(&s->trouble, true);
+    if (setjmp(s->trouble.jump))
         return encoder_failed(error);
     jpeg_create_compress(cinfo);
     s->created = true;
-    s->destination.init_destination = out_begin;
-    s->destination.empty_output_buffer = out_grow;
-    s->destination.term_destination = out_end;
-    cinfo->dest = &s->destination;
+    leat_jpeg_output_begin(&s->output, cinfo, SIZE_MAX);
     cinfo->image_width = s->out_w;
     cinfo->image_height = s->out_h;
     cinfo->input_components = (int)s->pixel;
@@ -130,7 +83,7 @@ static int begin_encoding(struct shrinker *s, unsigned quality, struct leat_erro
 
 static int encode_row(struct shrinker *s, uint8_t *pixels, struct leat_error *error)
 {
-    if (setjmp(s->jump))
+    if (setjmp(s->trouble.jump))
         return encoder_failed(error);
     JSAMPROW row = pixels;
     jpeg_write_scanlines(&s->cinfo, &row, 1);
@@ -139,10 +92,10 @@ static int encode_row(struct shrinker *s, uint8_t *pixels, struct leat_error *er
 
 static int finish_encoding(struct shrinker *s, size_t *length, struct leat_error *error)
 {
-    if (setjmp(s->jump))
+    if (setjmp(s->trouble.jump))
         return encoder_failed(error);
     jpeg_finish_compress(&s->cinfo);
-    *length = s->room - s->destination.free_in_buffer;
+    *length = s->output.length;
     return LEAT_OK;
 }
 
@@ -241,7 +194,7 @@ static void shrinker_free(struct shrinker *s)
     leat_axis_destroy(&s->down);
     leat_free(s->ring);
     leat_free(s->taps);
-    leat_free(s->out);
+    leat_free(s->output.bytes);
     leat_free(s);
 }
 
@@ -277,8 +230,8 @@ int leat_photo_shrink(const void *data, size_t length, unsigned max_side, unsign
         rc = rc ? rc : end;
     }
     if (!rc) {
-        *out = s->out;
-        s->out = NULL;
+        *out = s->output.bytes;
+        s->output.bytes = NULL;
     }
     shrinker_free(s);
     return rc;
