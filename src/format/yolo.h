@@ -12,16 +12,22 @@ bool leat_yolo_begins(const char *head, size_t n);
 /* Sets the classes by the files that stand in the folder of the annotations or above, if there are none yet; none is no
  * error. NOMEM, IO, CORRUPT (a classes.txt that is none), UNSUPPORTED (a data set of poses). */
 int leat_yolo_names(struct leat_annotated *annotated, struct leat_error *error);
+/* Names of classes, or of folders. */
+struct leat_yolo_texts {
+    char **at;
+    size_t n, room;
+};
+/* Adds a copy without blanks around it. False: no memory. */
+bool leat_yolo_texts_add(struct leat_yolo_texts *texts, const char *text);
+bool leat_yolo_texts_are_same(const struct leat_yolo_texts *a, const struct leat_yolo_texts *b);
+void leat_yolo_texts_clear(struct leat_yolo_texts *texts);
 /* The content of a .yaml, in all of its documents: the list, map or block "names", whether it has another key of a
  * description of a data set ("nc", "path", "train", "val", "test"), and "kpt_shape", which poses have. */
 struct leat_yolo_yaml {
-    char **names;
-    size_t n; /* 0: it has none */
+    struct leat_yolo_texts names, places; /* none if it has no names; places: of train, val and test */
     bool is_data_set, is_pose;
     bool has_names;  /* there is a key "names", at its top or not */
     char *nc, *path; /* as they stand; NULL: it has none */
-    char **places;   /* of train, val and test */
-    size_t n_places;
 };
 /* False: it is no YAML, or its names are no list of texts, no map of the numbers 0, 1, ... to texts and no block of
  * lines, or differ from one document to another; *out is empty. */

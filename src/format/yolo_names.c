@@ -19,29 +19,6 @@ enum { LONGEST = 1 << 20, MOST = LEAT_YOLO_NAMES };
 
 static const char *const lists[] = {"classes.txt", "_darknet.labels", "obj.names"}; /* of labelImg; of darknet */
 
-struct names {
-    char **at;
-    size_t n, room;
-};
-
-static bool add(struct names *names, const char *text)
-{
-    if (names->n == MOST || !leat_grow(&names->at, &names->room, names->n + 1, sizeof *names->at))
-        return false;
-    if (!(names->at[names->n] = leat_strdup(text)))
-        return false;
-    leat_trim(names->at[names->n++]);
-    return true;
-}
-
-static void drop(struct names *names)
-{
-    for (size_t i = 0; i < names->n; i++)
-        leat_free(names->at[i]);
-    leat_free(names->at);
-    *names = (struct names){0};
-}
-
 /* The file as text with a NUL, freed with leat_free; *text is NULL if there is none. IO, NOMEM, CORRUPT. */
 static int read_text(const char *path, uint8_t **text, size_t *n, struct leat_error *error)
 {
@@ -67,7 +44,8 @@ static int read_text(const char *path, uint8_t **text, size_t *n, struct leat_er
 }
 
 /* CORRUPT: a line between names is blank, or there are too many. NOMEM. */
-static int read_lines(struct names *names, const char *path, char *text, size_t length, struct leat_error *error)
+static int read_lines(struct leat_yolo_texts *names, const char *path, char *text, size_t length,
+                      struct leat_error *error)
 {
     size_t number = 1, blank = 0;
     if (strlen(text) != length || !strncmp(text, "\xff\xfe", 2) || !strncmp(text, "\xfe\xff", 2))
@@ -92,7 +70,7 @@ static int read_lines(struct names *names, const char *path, char *text, size_t 
                              path, blank, blank - 1);
         } else if (names->n == MOST) {
             return leat_fail(error, LEAT_E_CORRUPT, "%s has more than %d names", path, MOST);
-        } else if (!add(names, line)) {
+        } else if (!leat_yolo_texts_add(names, line)) {
             return leat_fail(error, LEAT_E_NOMEM, "no memory for the names of %s", path);
         }
     }
@@ -108,14 +86,6 @@ struct choice {
     char other[4200]; /* one in the same folder that counts as much, and has other names; "": there is none */
 };
 
-static bool have_same_names(const struct leat_yolo_yaml *a, const struct leat_yolo_yaml *b)
-{
-    bool same = a->n == b->n;
-    for (size_t i = 0; i < a->n && same; i++)
-        same = !strcmp(a->names[i], b->names[i]);
-    return same;
-}
-
 /* Takes what a .yaml says, if that counts for more than what was found. One that is no data set's, or has names of
  * another kind, is passed over: projects have others; what has such names is said. */
 static void take_yaml(struct leat_annotated *a, const char *folder, const char *path, const uint8_t *text,
@@ -124,13 +94,13 @@ static void take_yaml(struct leat_annotated *a, const char *folder, const char *
     struct leat_yolo_yaml yaml;
     const bool good = leat_yolo_yaml(text, length, &yaml);
     const bool counts = good && (!level || yaml.is_data_set || yaml.is_pose);
-    if (good ? counts && !yaml.n && !yaml.is_pose && yaml.has_names : memmem(text, length, "names", 5) != NULL)
+    if (good ? counts && !yaml.names.n && !yaml.is_pose && yaml.has_names : memmem(text, length, "names", 5) != NULL)
         leat_note(
             &a->notes,
             "%s has no names of classes that can be read (a list, a map of the numbers 0, 1, 2, ..., or a block of "
             "lines), and is passed over",
             path);
-    if (counts && (yaml.n || yaml.is_pose)) {
+    if (counts && (yaml.names.n || yaml.is_pose)) {
         const unsigned score = leat_yolo_places(&yaml, folder, a->photos.root);
         if (!*best->path || score > best->score) {
             leat_yolo_yaml_clear(&best->yaml);
@@ -138,7 +108,8 @@ static void take_yaml(struct leat_annotated *a, const char *folder, const char *
             snprintf(best->path, sizeof best->path, "%s", path);
             return;
         }
-        if (score == best->score && level == best->level && !*best->other && !have_same_names(&yaml, &best->yaml))
+        if (score == best->score && level == best->level && !*best->other &&
+            !leat_yolo_texts_are_same(&yaml.names, &best->yaml.names))
             snprintf(best->other, sizeof best->other, "%s", path);
     }
     leat_yolo_yaml_clear(&yaml);
@@ -206,7 +177,7 @@ static int take_list(struct leat_annotated *a, const char *folder, const struct 
 {
     char path[4200];
     size_t length;
-    struct names names = {0};
+    struct leat_yolo_texts names = {0};
     uint8_t *text = NULL;
     const char *name = find_entry(l, wanted);
     if (!name || snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path)
@@ -220,7 +191,7 @@ static int take_list(struct leat_annotated *a, const char *folder, const struct 
         leat_error_at_file(error, path, LEAT_NO_OFFSET);
     leat_free(text);
     if (rc || !names.n) {
-        drop(&names);
+        leat_yolo_texts_clear(&names);
         return rc;
     }
     a->classes = names.at;
@@ -240,14 +211,13 @@ static int settle(struct leat_annotated *a, struct choice *best, struct leat_err
                   "correct path, train or val",
                   best->path, best->other, best->score ? "names" : "neither of them names");
     char *end = NULL;
-    const unsigned long long nc = best->yaml.nc ? strtoull(best->yaml.nc, &end, 10) : best->yaml.n;
-    if (best->yaml.nc && (nc != best->yaml.n || *end || end == best->yaml.nc))
+    const unsigned long long nc = best->yaml.nc ? strtoull(best->yaml.nc, &end, 10) : best->yaml.names.n;
+    if (best->yaml.nc && (nc != best->yaml.names.n || *end || end == best->yaml.nc))
         leat_note(&a->notes, "%s says nc: %s, and names %zu classes: the names count", best->path, best->yaml.nc,
-                  best->yaml.n);
-    a->classes = best->yaml.names;
-    a->n_classes = best->yaml.n;
-    best->yaml.names = NULL;
-    best->yaml.n = 0;
+                  best->yaml.names.n);
+    a->classes = best->yaml.names.at;
+    a->n_classes = best->yaml.names.n;
+    best->yaml.names = (struct leat_yolo_texts){0};
     return LEAT_OK;
 }
 

@@ -163,12 +163,12 @@ unsigned leat_yolo_places(const struct leat_yolo_yaml *yaml, const char *folder,
     unsigned best = NOT;
     if (!realpath(root, s.root) || (yaml->path && strlen(yaml->path) >= PATH_MAX) || strlen(folder) >= PATH_MAX)
         return NOT;
-    for (size_t i = 0; i < yaml->n_places; i++) {
-        const char *place = yaml->places[i];
+    for (size_t i = 0; i < yaml->places.n; i++) {
+        const char *place = yaml->places.at[i];
         const unsigned score = *place && strlen(place) < PATH_MAX ? judge(&s, place) : NOT;
         best = score > best ? score : best;
     }
-    if (!yaml->n_places && yaml->path && *yaml->path) { /* of which the whole is meant */
+    if (!yaml->places.n && yaml->path && *yaml->path) { /* of which the whole is meant */
         const unsigned score = judge(&s, ".");
         best = score > best ? score : best;
     }

@@ -21,31 +21,43 @@
 
 enum { STEPS = 1 << 20, DEEPEST = 16 };
 
-struct texts {
-    char **at;
-    size_t n, room;
-};
-
 struct reading {
     yaml_document_t *document;
     struct leat_yolo_yaml *out;
-    struct texts names, places;
     unsigned steps, depth;
     bool good, no_memory;
 };
 
-static void drop(struct texts *texts)
+bool leat_yolo_texts_add(struct leat_yolo_texts *texts, const char *text)
+{
+    char *copy = leat_grow(&texts->at, &texts->room, texts->n + 1, sizeof *texts->at) ? leat_strdup(text) : NULL;
+    if (!copy)
+        return false;
+    leat_trim(copy);
+    texts->at[texts->n++] = copy;
+    return true;
+}
+
+bool leat_yolo_texts_are_same(const struct leat_yolo_texts *a, const struct leat_yolo_texts *b)
+{
+    bool same = a->n == b->n;
+    for (size_t i = 0; i < a->n && same; i++)
+        same = !strcmp(a->at[i], b->at[i]);
+    return same;
+}
+
+void leat_yolo_texts_clear(struct leat_yolo_texts *texts)
 {
     for (size_t i = 0; i < texts->n; i++)
         leat_free(texts->at[i]);
     leat_free(texts->at);
-    *texts = (struct texts){0};
+    *texts = (struct leat_yolo_texts){0};
 }
 
 void leat_yolo_yaml_clear(struct leat_yolo_yaml *yaml)
 {
-    drop(&(struct texts){yaml->names, yaml->n, 0});
-    drop(&(struct texts){yaml->places, yaml->n_places, 0});
+    leat_yolo_texts_clear(&yaml->names);
+    leat_yolo_texts_clear(&yaml->places);
     leat_free(yaml->nc);
     leat_free(yaml->path);
     *yaml = (struct leat_yolo_yaml){0};
@@ -113,22 +125,17 @@ static yaml_node_t *value_of(struct reading *r, const yaml_node_t *map, const ch
     return found;
 }
 
-static bool add(struct reading *r, struct texts *to, const char *text)
+static bool add(struct reading *r, struct leat_yolo_texts *to, const char *text)
 {
-    char *copy = NULL;
     if (!text || to->n == LEAT_YOLO_NAMES)
         return false;
-    if (!leat_grow(&to->at, &to->room, to->n + 1, sizeof *to->at) || !(copy = leat_strdup(text))) {
-        r->no_memory = true;
-        return false;
-    }
-    leat_trim(copy);
-    to->at[to->n++] = copy;
-    return true;
+    const bool added = leat_yolo_texts_add(to, text);
+    r->no_memory |= !added;
+    return added;
 }
 
 /* Scalars of a list, or one that stands alone. */
-static bool add_items(struct reading *r, struct texts *to, const yaml_node_t *list)
+static bool add_items(struct reading *r, struct leat_yolo_texts *to, const yaml_node_t *list)
 {
     bool good = true;
     if (list->type != YAML_SEQUENCE_NODE)
@@ -153,7 +160,7 @@ static bool are_names(struct reading *r, const yaml_node_t *list)
 }
 
 /* A map of the numbers 0, 1, ..., in any order. */
-static bool add_numbered(struct reading *r, struct texts *to, const yaml_node_t *map)
+static bool add_numbered(struct reading *r, struct leat_yolo_texts *to, const yaml_node_t *map)
 {
     const yaml_node_pair_t *const begin = map->data.mapping.pairs.start;
     const size_t n = (size_t)(map->data.mapping.pairs.top - begin);
@@ -174,7 +181,7 @@ static bool add_numbered(struct reading *r, struct texts *to, const yaml_node_t 
 }
 
 /* A block of lines, each a name. A line that looks like a list or a map would be a name by mistake. */
-static bool add_lines(struct reading *r, struct texts *to, const char *text)
+static bool add_lines(struct reading *r, struct leat_yolo_texts *to, const char *text)
 {
     bool good = true, blank = false;
     for (const char *p = text; *p && good;) {
@@ -195,7 +202,7 @@ static bool add_lines(struct reading *r, struct texts *to, const char *text)
     return good;
 }
 
-static bool add_names(struct reading *r, struct texts *to, const yaml_node_t *names)
+static bool add_names(struct reading *r, struct leat_yolo_texts *to, const yaml_node_t *names)
 {
     if (names->type == YAML_MAPPING_NODE)
         return add_numbered(r, to, names);
@@ -205,28 +212,20 @@ static bool add_names(struct reading *r, struct texts *to, const yaml_node_t *na
     return text && names->data.scalar.style == YAML_LITERAL_SCALAR_STYLE && add_lines(r, to, text);
 }
 
-static bool are_same(const struct texts *a, const struct texts *b)
-{
-    bool same = a->n == b->n;
-    for (size_t i = 0; i < a->n && same; i++)
-        same = !strcmp(a->at[i], b->at[i]);
-    return same;
-}
-
 /* The names of a document; those of another one must be the same. */
 static void take_names(struct reading *r, const yaml_node_t *root)
 {
     unsigned times;
-    struct texts more = {0};
+    struct leat_yolo_texts more = {0}, *known = &r->out->names;
     const yaml_node_t *names = value_of(r, root, "names", &times);
     if (!names || is_null(names))
         return;
-    r->good &= times == 1 && add_names(r, &more, names) && (!r->names.n || are_same(&r->names, &more));
-    if (!r->names.n) {
-        r->names = more;
-        more = (struct texts){0};
+    r->good &= times == 1 && add_names(r, &more, names) && (!known->n || leat_yolo_texts_are_same(known, &more));
+    if (!known->n) {
+        *known = more;
+        more = (struct leat_yolo_texts){0};
     }
-    drop(&more);
+    leat_yolo_texts_clear(&more);
 }
 
 static void take_text(struct reading *r, const yaml_node_t *node, char **to)
@@ -267,7 +266,7 @@ static void take_document(struct reading *r, const yaml_node_t *root)
         const yaml_node_t *place = value_of(r, root, places[i], &times);
         r->out->is_data_set |= place != NULL;
         if (place && !is_null(place))
-            (void)add_items(r, &r->places, place); /* what is no text names no photos */
+            (void)add_items(r, &r->out->places, place); /* what is no text names no photos */
     }
     for (const yaml_node_t *n = r->document->nodes.start; n < r->document->nodes.top; n++)
         for (const yaml_node_pair_t *p = n->data.mapping.pairs.start;
@@ -307,13 +306,9 @@ bool leat_yolo_yaml(const uint8_t *text, size_t length, struct leat_yolo_yaml *o
         yaml_document_delete(&document);
     }
     yaml_parser_delete(&parser);
-    out->names = r.names.at;
-    out->n = r.names.n;
-    out->places = r.places.at;
-    out->n_places = r.places.n;
     use_slashes(out->path);
-    for (size_t i = 0; i < out->n_places; i++)
-        use_slashes(out->places[i]);
+    for (size_t i = 0; i < out->places.n; i++)
+        use_slashes(out->places.at[i]);
     if (r.good && !r.no_memory)
         return true;
     leat_yolo_yaml_clear(out);
