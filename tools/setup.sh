@@ -111,8 +111,8 @@ if [ "$level" = shards ]; then
         'torchdata>=0.11'
 fi
 if [ "$level" = parallel ]; then
-    # Accelerate, Lightning and Transformers behave differently where DeepSpeed is installed, so it has an environment
-    # of its own. That lies over .venv, whose packages it sees, leat among them, and replaces none of these.
+    # Accelerate, Lightning and Transformers behave differently beside DeepSpeed, so it has an environment of its own.
+    # That lies over .venv: it sees the packages there, leat among them, and replaces none of these.
     over=.venv-parallel
     if ! $over/bin/python -m pip --version >/dev/null 2>&1 || [ "$(cat $over/.made 2>/dev/null)" != "$(pwd)" ]; then
         say "making the virtual environment $over"

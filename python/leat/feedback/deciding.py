@@ -10,7 +10,7 @@ import json
 import warnings
 import zlib
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -26,9 +26,6 @@ from .policies import Rows
 from .replay import Replay, folder_of
 from .table import Array
 
-if TYPE_CHECKING:
-    from ..loading.mesh import Mesh
-
 AS_OPENED, LISTED, SELECTED = range(3)  # numbers of the library's enum leat_rows
 INSIDE = 1 << 20  #: bytes of lists, compressed, in a state of a loader without a folder
 
@@ -37,7 +34,7 @@ class Deciding(Steering):
     """A loader's part that decides on rows."""
 
     rank: int
-    mesh: Mesh | None
+    mesh: Any  # of the loader: see loading/mesh.py
     _distributed: bool
     _opened_global: int
     _options: dict[str, Any]
