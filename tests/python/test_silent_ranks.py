@@ -72,3 +72,14 @@ def test_without_their_store_ranks_say_once_that_they_no_longer_compare_and_go_o
     for text in texts(told, "ranks no longer compare what they load, in the store of the process group: ", (1, 2, 3)):
         assert re.search(r"group: (\w+Error: |it has not answered for \d+ s)", text)
     assert [rank["steps"] for rank in told[1:]] == [500] * 3
+
+
+def test_a_store_that_is_stopped_holds_up_nobody(tmp_path: Path) -> None:
+    def wake(ranks: list[Process]) -> None:
+        eventually(lambda: all((tmp_path / f"read on.{rank}").exists() for rank in (1, 2, 3)))
+        ranks[0].signal(signal.SIGCONT)
+
+    told = run_ranks("silent_ranks.py", "held", tmp_path, world=4, beside=wake, LEAT_SILENT_S=SILENT_S)
+    for text in texts(told, "ranks no longer compare what they load, in the store of the process group: ", (1, 2, 3)):
+        assert re.search(r"group: it has not answered for \d+ s$", text)
+    assert [rank["steps"] for rank in told[1:]] == [500] * 3

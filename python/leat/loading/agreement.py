@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import weakref
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from ..errors import StateError
 from .differences import LOADERS, Difference, said
-from .group import Group, Put
+from .exchange import Put
+from .group import Group
 
 EVERY = 100  #: steps
 
@@ -41,14 +43,15 @@ class Agreement:
         tells: bool = True,
         all_open: bool = True,
     ) -> None:
-        self.at: tuple[int, int] | None = None  #: the batch that was handed out last
+        self.left = 1  #: batches until ranks compare: counted by the code that hands them out, so that a step is cheap
+        self._last: tuple[int, int, int] | None = None  # epoch and step where they did, and what was `left` then
         self._finalizer, self._tells = finalizer, tells
         self._round = 0  # which a difference ends
         self._begun: Counter[int] = Counter()  # times that each epoch has begun in it
         self._first = True
         self._compared = False  # in this round
         self._raised = False
-        self._problem: tuple[int, str] | None = None  # the round that it is of
+        self._problem: tuple[int | None, str] | None = None  # with the round that it is of; None: all
         self._group = Group.joined() if distributed else None
         if self._group is not None:
             self._number = self._group.add(self, reads, fingerprint, all_open)
@@ -57,43 +60,48 @@ class Agreement:
     def is_open(self) -> bool:
         return self._finalizer.alive
 
+    @property
+    def at(self) -> tuple[int, int] | None:
+        """Epoch and step that were handed out last. Another thread asks, so that it may be of a moment ago."""
+        if self._last is None:
+            return None
+        epoch, step, left = self._last
+        return epoch, step + left - self.left
+
     def begin(self, epoch: int) -> None:
         """An epoch begins. After a difference that was raised, ranks compare anew."""
-        if self._raised or (self._problem is not None and not self._tells):
-            self._raised, self._problem = False, None
+        known = self._problem is not None and self._problem[0] == self._round
+        if self._raised or (known and not self._tells):
+            self._raised = self._compared = False
             self._round += 1
-            self._compared = False
             self._begun.clear()
         self._begun[epoch] += 1
-        self._first = True
+        if (at := self.at) is not None:
+            self._last = *at, 1
+        self._first, self.left = True, 1
 
     def check(self) -> None:
         """Looks whether a difference was found, on whichever rank.
 
         Raises:
-            StateError: the ranks differ; the text says which, and in what. It is raised until the next :meth:`begin`.
+            StateError: the ranks differ; the text says which, and in what. It is raised until the next :meth:`begin`,
+                or for ever if they have opened different loaders.
         """
         found = self._problem
-        if found is not None and self._tells and found[0] == self._round:
+        if found is not None and self._tells and found[0] in (None, self._round):
             self._raised = True
             raise StateError(found[1])
 
-    def due(self, place: tuple[int, int]) -> bool:
-        """Notes the epoch and step of a batch that is handed out. Returns whether ranks compare there."""
-        self.at = place
-        if self._group is None or not (self._first or place[1] % EVERY == 0):
-            return False
-        number = place[0] if self._first else place[1] // EVERY
-        self._first = False
-        return not self._compared or self._group.has_time(number)
-
-    def put(self, facts: dict[str, str]) -> None:
-        """Compares the facts that hold at this batch, in the background."""
-        assert self._group is not None
-        assert self.at is not None
-        turn = f"{self.at[0]}/{self._begun[self.at[0]]}"
-        facts = {**facts, LOADERS: str(self._group.opened)}
-        self._group.put(Put(self._number, self._round, turn, self.at, facts, not self._compared))
+    def compare(self, epoch: int, step: int, facts: Callable[[tuple[int, int]], dict[str, str]]) -> None:
+        """Compares the facts that hold at this batch, in the background. Called when nothing is `left`."""
+        first, self._first = self._first, False
+        self.left = EVERY - step % EVERY
+        self._last = epoch, step, self.left
+        if self._group is None or (self._compared and not self._group.has_time(epoch if first else step // EVERY)):
+            return
+        mine = {**facts((epoch, step)), LOADERS: str(self._group.opened)}
+        turn = f"{epoch}/{self._begun[epoch]}"
+        self._group.put(Put(self._number, self._round, turn, (epoch, step), mine, not self._compared))
         self._compared = True
 
     def hear(self, found: list[Difference]) -> None:
@@ -101,4 +109,4 @@ class Agreement:
         now = self._round
         mine = [one for one in found if one.place is None or (one.loader, one.round) == (self._number, now)]
         if mine:
-            self._problem = now, said(mine)
+            self._problem = (None if any(one.place is None for one in mine) else now), said(mine)

@@ -1,19 +1,17 @@
 """The process group that loaders take their ranks from, and the thread that asks its store, so that no ``next()`` does.
 
-    iterating thread                 the thread                                  the store
-    facts of a step   -- queue -->   compare_set: what the first rank put  -->   1/0/0/1/100   of loader 1
-                                     a difference, a silent rank           -->   news/1, news/2, ...
-    next() looks      <-- a mark     news of all ranks                     <--
-                                     places, every few seconds             -->   beat/RANK
+    iterating thread                 the thread                               the store
+    facts of a step   -- queue -->   compares them with other ranks'    <-->
+    next() looks      <-- a mark     hears of differences               <--
+                                     leaves signs of life, and looks    <-->
+                                     for those of another rank
 
-One thread serves all loaders of the group. It ends with the last of them, with the group, or with the process. Every
-rank asks for a constant number of values, however many ranks there are.
+One thread serves all loaders of the group. It ends with the last of them, with the group, or with the process.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import math
 import multiprocessing.util
@@ -22,15 +20,12 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Iterator
-from datetime import timedelta
-from itertools import islice
 from queue import Empty, SimpleQueue
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, Protocol
 
 from ..ranks import distributed
-from .differences import LOADERS, Difference, differing, sent
-from .silence import Silence
+from .differences import Difference
+from .exchange import Exchange, Opened, Put
 
 log = logging.getLogger("leat")
 
@@ -38,38 +33,16 @@ LOOK_S = 1.0  #: at most, between two looks for news: those of a difference stop
 SETTLE_S = 0.3  #: for what other ranks find, so that an error names the one that differs from all others
 BEAT_S = 5.0  #: at most, between two signs of life
 SILENT_S = 60.0  #: a rank is silent from then on, if LEAT_SILENT_S does not say otherwise
-PATIENCE = timedelta(seconds=5)  #: with the store, of a value that is there
-KEPT, KEPT_S = 16, 120.0  #: values of this rank in the store, and seconds: ranks that come later than both find none
-CLOSED = 4  #: loaders of which a rank tells where it has left them
+CLOSED = 4  #: loaders of which a rank that has closed all tells where it has left them
 PACE = 32  #: comparisons in a second, before every second one is left out, then three of four, ...
-HOPS = 16  #: ranks of the ring that are looked at, if all of them are silent
-TOLD = 8  #: ranks that tell of one difference: the text of an error has room for them
 EXIT_S = 1.0  #: for the last words of a process that ends
-
-
-class Opened(NamedTuple):
-    """A loader was opened."""
-
-    loader: int
-    reads: str
-    fingerprint: str
-
-
-class Put(NamedTuple):
-    """What a rank has in common with the others at a step of a loader."""
-
-    loader: int
-    round: int
-    turn: str  #: this epoch's, which may begin several times
-    place: tuple[int, int]
-    facts: dict[str, str]
-    stays: bool  #: in the store: ranks may begin at very different times
 
 
 class Member(Protocol):
     """A loader of the group."""
 
-    at: tuple[int, int] | None  #: epoch and step that were handed out last
+    @property
+    def at(self) -> tuple[int, int] | None: ...  #: epoch and step that were handed out last
 
     @property
     def is_open(self) -> bool: ...
@@ -86,7 +59,7 @@ class Group:
 
     @classmethod
     def joined(cls) -> Group | None:
-        """The one that is initialised now. None: there is none, or it is of one rank."""
+        """The one that is initialised now. None: there is none, it is of one rank, or it has no store."""
         dist = distributed()
         world = None if dist is None else dist.group.WORLD
         if world is None:
@@ -94,32 +67,27 @@ class Group:
         if cls._now is None or cls._now._of() is not world:
             cls._groups += 1
             cls._now = cls(dist, world, cls._groups)
-        return cls._now if cls._now.size > 1 else None
+        return None if cls._now._store is None else cls._now
 
     def __init__(self, dist: Any, world: Any, number: int) -> None:
-        self.rank, self.size = dist.get_rank(), dist.get_world_size()
+        self._dist, self._number = dist, number
+        self._store = _store_of(dist)
+        self._of = weakref.ref(world, lambda _: self._end())
         self.opened = 0  #: loaders so far
-        self.all_open = True  #: whether each rank has to open them
+        self._all_open = True  # whether each rank has to open them
         self._limit = silent_after()
         self._beats = min(BEAT_S, self._limit / 12)
-        self._number, self._dist = number, dist
-        self._store: Any = None
-        self._of = weakref.ref(world, lambda _: self._end())
         self._process = os.getpid()  # in a forked child the connection is the parent's, and there is no thread
         self._lock = threading.Lock()  # of the thread's beginning and end; nobody asks the store under it
         self._thread: threading.Thread | None = None
         self._ending = False
         self._tasks: SimpleQueue[Opened | Put | None] = SimpleQueue()
         self._members: dict[int, Member] = {}
-        self._closed: deque[tuple[int, tuple[int, int] | None]] = deque(
-            maxlen=CLOSED
-        )  # the last ones, and their places
-        self._silence = Silence(self.rank, self._limit)
-        self._count, self._next_beat, self._read = 0, 0.0, 0
-        self._found: list[Difference] = []
-        self._mine: deque[tuple[float, str]] = deque()
-        self._second, self._puts = 0.0, 0
+        self._closed: deque[tuple[int, tuple[int, int] | None]] = deque(maxlen=CLOSED)
+        self._exchange: Exchange | None = None
+        self._next_beat = 0.0
         self._settled = 0.0  # when members hear of what was found; 0: they have
+        self._second, self._puts = 0.0, 0  # comparisons since then
         self._asking: float | None = None  # since then
         self._lost: str | None = None
         self._complained = False
@@ -130,7 +98,7 @@ class Group:
     def add(self, member: Member, reads: str, fingerprint: str, all_open: bool) -> int:
         """Adds a loader that was opened; returns its number."""
         self.opened += 1
-        self.all_open &= all_open
+        self._all_open &= all_open
         self._members[self.opened] = member
         self.put(Opened(self.opened, reads, fingerprint))
         return self.opened
@@ -173,11 +141,11 @@ class Group:
 
     @classmethod
     def leave(cls) -> None:
-        """This process ends: the threads do, before the interpreter may not be entered any more."""
-        threads = [group._thread for group in cls._running if group._process == os.getpid()]
-        for group in list(cls._running):
+        """This process ends: the threads do, while the interpreter may still be entered."""
+        running = [(group, group._thread) for group in list(cls._running) if group._process == os.getpid()]
+        for group, _ in running:
             group._end()
-        for thread in threads:
+        for _, thread in running:
             if thread is not None:
                 thread.join(EXIT_S)
 
@@ -186,20 +154,25 @@ class Group:
     def _run(self) -> None:
         try:
             self._asking = time.monotonic()
-            self._store = self._store or _store_of(self._dist, self._number)
-            while True:
-                if self._is_needed():
-                    self._turn(self._taken())
-                    continue
-                self._beat()
-                with self._lock:
-                    if not self._is_needed():
-                        self._stop()
-                        return
+            if self._exchange is None:
+                self._exchange = Exchange(self._dist, self._store, f"leat/{self._number}", self._limit)
+            while not self._has_ended(self._exchange):
+                self._turn(self._exchange, self._taken())
         except Exception as e:
             with self._lock:
                 self._lost = f"{type(e).__name__}: {str(e).partition(chr(10))[0]:.200}"
                 self._stop()
+
+    def _has_ended(self, exchange: Exchange) -> bool:
+        """Whether there is nothing more to do. Then this thread has left its last words, and another may begin."""
+        if self._is_needed():
+            return False
+        self._beat(exchange)
+        with self._lock:
+            if self._is_needed():  # a loader was opened in between
+                return False
+            self._stop()
+            return True
 
     def _is_needed(self) -> bool:
         for number, member in list(self._members.items()):
@@ -222,107 +195,26 @@ class Group:
         finally:
             self._asking = time.monotonic()
 
-    def _turn(self, task: Opened | Put | None) -> None:
-        if isinstance(task, Opened):
-            self._compare_loaders(task)
-        elif isinstance(task, Put):
-            self._compare(task)
+    def _turn(self, exchange: Exchange, task: Opened | Put | None) -> None:
+        if task is not None:
+            exchange.compare(task)
         now = time.monotonic()
         if now >= self._next_beat:
             self._next_beat = now + self._beats
-            self._beat()
-            self._look(now)
+            self._beat(exchange)
+            exchange.look(now, self._all_open)
         elif isinstance(task, Put):
-            self._beat()
-        if self._read_news() or (isinstance(task, Opened) and self._found):
+            self._beat(exchange)
+        if exchange.read() or (isinstance(task, Opened) and exchange.found):
             self._settled = self._settled or now + SETTLE_S
         if self._settled and now >= self._settled:
             self._settled = 0.0
             for member in list(self._members.values()):
-                member.hear(self._found)
+                member.hear(exchange.found)
 
-    def _compare_loaders(self, task: Opened) -> None:
-        mine = {"rank": self.rank, "reads": task.reads, "fingerprint": task.fingerprint}
-        there = self._first(f"opened/{task.loader}", mine)
-        if there["fingerprint"] != task.fingerprint:
-            reads = {"reads": [task.reads, there["reads"]]}
-            self._tell(Difference(task.loader, 0, self.rank, there["rank"], None, reads))
-
-    def _compare(self, task: Put) -> None:
-        key = f"{task.loader}/{task.round}/{task.turn}/{task.place[1]}"
-        mine = {"rank": self.rank, "facts": sent(task.facts)}
-        there = self._first(key, mine)
-        if there == mine:
-            self._forget(None if task.stays else key)
-            return
-        what = differing(mine["facts"], there["facts"])
-        if what and self._store.add(f"{key}/differ", 1) <= TOLD:
-            if LOADERS in what:
-                what[LOADERS] = self._described(what[LOADERS])
-            self._tell(Difference(task.loader, task.round, self.rank, there["rank"], list(task.place), what))
-
-    def _forget(self, key: str | None) -> None:
-        """Deletes the values of this rank that are old, now that there is one more."""
-        now = time.monotonic()
-        if key is not None:
-            self._mine.append((now, key))
-        while len(self._mine) > KEPT and now - self._mine[0][0] > KEPT_S:
-            self._store.delete_key(self._mine.popleft()[1])
-
-    def _first(self, key: str, mine: Any) -> Any:
-        """The value of the rank that came first, which may be this one."""
-        return json.loads(self._store.compare_set(key, "", json.dumps(mine)))
-
-    def _described(self, counts: list[str | None]) -> list[str | None]:
-        """Numbers of loaders, the larger one with the data of the last."""
-        last = max(int(count or 0) for count in counts)
-        if not self._store.check([key := f"opened/{last}"]):
-            return counts
-        reads = json.loads(self._store.get(key))["reads"]
-        return [f"{count}, the last over {reads}" if count == str(last) else count for count in counts]
-
-    # ---- signs of life -----------------------------------------------------------------------------------------------
-
-    def _beat(self) -> None:
-        self._count += 1
-        at = [(number, member.at) for number, member in list(self._members.items())]
-        beat = {"n": self._count, "at": dict(at or self._closed), "ended": self._ending or not at}
-        self._store.set(f"beat/{self.rank}", json.dumps(beat))
-
-    def _look(self, now: float) -> None:
-        """Looks at the next rank of the ring, and beyond those that are silent."""
-        for rank in (self.rank, *islice(self._others(), HOPS)):
-            key = f"beat/{rank}"
-            self._silence.take(rank, json.loads(self._store.get(key)) if self._store.check([key]) else None, now)
-            if rank == self.rank:
-                continue
-            silent, text = self._silence.verdict(rank, now, self.all_open)
-            if text is not None:
-                self._tell(text)
-            if not silent:
-                break
-
-    def _others(self) -> Iterator[int]:
-        return ((self.rank + i) % self.size for i in range(1, self.size))
-
-    # ---- news --------------------------------------------------------------------------------------------------------
-
-    def _tell(self, news: Difference | str) -> None:
-        """Tells all ranks, this one too: of a difference, or what they log."""
-        value = {"rank": self.rank, "text": news} if isinstance(news, str) else news._asdict()
-        self._store.set(f"news/{self._store.add('news', 1)}", json.dumps(value))
-
-    def _read_news(self) -> bool:
-        """Whether there are differences among them."""
-        count, before = self._store.add("news", 0), len(self._found)
-        while self._read < count and self._store.check([key := f"news/{self._read + 1}"]):
-            self._read += 1
-            news = json.loads(self._store.get(key))
-            if "text" in news:
-                log.warning("%s", news["text"])
-            else:
-                self._found.append(Difference(**news))
-        return len(self._found) > before
+    def _beat(self, exchange: Exchange) -> None:
+        at = {number: member.at for number, member in list(self._members.items())}
+        exchange.beat(at or dict(self._closed), self._ending or not at)
 
 
 def silent_after() -> float:
@@ -338,10 +230,12 @@ def silent_after() -> float:
     raise ValueError(f"the environment variable LEAT_SILENT_S is {text!r}: it should be seconds, above 0")
 
 
-def _store_of(dist: Any, number: int) -> Any:
-    """The store of the process group, through a connection of its own: on the group's, a call waits behind another."""
-    store = dist.distributed_c10d._get_default_store()
-    if hasattr(store, "clone"):
-        store = store.clone()
-        store.set_timeout(PATIENCE)
-    return dist.PrefixStore(f"leat/{number}", store)
+def _store_of(dist: Any) -> Any:
+    """The store of the process group. None: it has none, as with MPI, or it is of one rank, which compares nothing."""
+    if dist.get_world_size() < 2:
+        return None
+    try:
+        return dist.distributed_c10d._get_default_store()
+    except Exception as e:
+        log.info("the process group has no store in which ranks could compare what they load: %s", e)
+        return None

@@ -146,7 +146,8 @@ class Taking(Deciding, Reader):
 
     def _own(self, number: int) -> Batch | None:
         form = self._form
-        self._agreement.check()
+        if self._distributed:
+            self._agreement.check()
         stored = form.beside is not None and not form.beside.looks
         core, batch = self._taken_once(number) if stored else self._taken(number)
         if core is None:
@@ -160,8 +161,10 @@ class Taking(Deciding, Reader):
             batch = self._batch(core)
         if form.beside is not None:
             self._expect(form.beside, batch.epoch, batch.step)
-        if self._distributed and self._agreement.due(place := (core.epoch(), core.step())):
-            self._agreement.put(self._common(place))
+        if self._distributed:
+            self._agreement.left -= 1
+            if not self._agreement.left:
+                self._agreement.compare(core.epoch(), core.step(), self._common)
         return batch
 
     def _taken_once(self, number: int) -> tuple[_leat.Batch | None, Batch | None]:

@@ -186,12 +186,13 @@ class Attached(Reader):
         if core is None:
             self._agreement.check()
             return None
-        if self._agreement.due((core.epoch(), core.step())):
-            self._agreement.put(self._common())
+        self._agreement.left -= 1
+        if not self._agreement.left:
+            self._agreement.compare(core.epoch(), core.step(), self._common)
         return self._given(self._batch(core) if batch is None else batch)
 
-    def _common(self) -> dict[str, str]:
-        """The values that all ranks must have in common."""
+    def _common(self, place: tuple[int, int]) -> dict[str, str]:
+        """The values that all ranks must have in common, at any epoch and step."""
         return {
             "the data set": str(self.about["fingerprint"]),
             "order or seed": str(self.about["order"]),

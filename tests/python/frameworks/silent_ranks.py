@@ -99,14 +99,32 @@ def store(rank: int) -> None:
     tell(steps=sum(1 for _ in zip(range(500), reading)))
 
 
+def held(rank: int) -> None:
+    """Rank 0 has the store, and is stopped until the others have read on without it."""
+    reading = batches(opened())
+    for _ in range(50):
+        next(reading)
+    dist.barrier()
+    if rank == 0:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    steps = 0
+    while rank and not any("no longer compare" in text for text in said):
+        next(reading)
+    for _ in range(500 if rank else 0):
+        steps += next(reading) is not None
+    (FOLDER / f"read on.{rank}").touch()
+    dist.barrier()
+    tell(steps=steps)
+
+
 def join(scenario: str) -> None:
     meet = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False)
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     found = meet
-    if scenario == "store" and rank == 0:
+    if scenario in ("store", "held") and rank == 0:
         found = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
         meet.set("port", str(found.port))
-    elif scenario == "store":
+    elif scenario in ("store", "held"):
         found = dist.TCPStore("127.0.0.1", int(meet.get("port")), is_master=False)
     dist.init_process_group("gloo", store=found, rank=rank, world_size=world)
 
@@ -114,7 +132,7 @@ def join(scenario: str) -> None:
 def main() -> None:
     logging.getLogger("leat").addHandler(Kept())
     join(sys.argv[1])
-    {"still": still, "ends": ends, "store": store}[sys.argv[1]](dist.get_rank())
+    {"still": still, "ends": ends, "store": store, "held": held}[sys.argv[1]](dist.get_rank())
     tell(said=said)
 
 
