@@ -1,4 +1,4 @@
-"""What it costs that ranks compare what they load: CPU time a step, in the iterating thread and in the one behind it.
+"""The cost of ranks that compare what they load: CPU time a step, in the iterating thread and in the one behind it.
 
     python bench/agreement.py [--ranks 4] [--steps 4000] [--step-ms 10]
 

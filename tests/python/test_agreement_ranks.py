@@ -95,6 +95,10 @@ def test_loaders_in_another_order_are_told_with_what_each_reads(told: list[dict[
         assert "all ranks open their loaders in the same order" in text
 
 
+def test_readers_of_ports_are_compared_too(told: list[dict[str, Any]]) -> None:
+    assert all(names(text, 2, "outputs and key: ", "outputs and key: ") for text in texts(told, "ports"))
+
+
 def test_a_run_goes_on_from_the_last_good_batch_once_ranks_agree(told: list[dict[str, Any]]) -> None:
     assert all(texts(told, "mended"))
     assert [rank["mended"]["count"] for rank in told] == [250] * 4

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from leat.loading.group import silent_after
+from leat.loading.group import Group, silent_after
 from leat.loading.silence import Silence
 
 LIMIT = 60.0
@@ -104,6 +104,24 @@ def test_a_rank_without_a_loader_is_named_if_it_should_have_one(all_open: bool, 
 def test_a_loader_that_a_rank_has_not_begun_says_nothing() -> None:
     ranks = Ranks()
     assert ranks.looks(50, {"1": [9, 0], "2": None}, {"1": None, "2": None}) == []
+
+
+def test_ranks_compare_the_same_ones_of_very_short_epochs_at_a_bounded_pace() -> None:
+    class Alone:
+        def get_rank(self) -> int:
+            return 0
+
+        def get_world_size(self) -> int:
+            return 1
+
+    def compared(begin: int) -> set[int]:
+        group = Group(Alone(), Alone(), 1)
+        group._second = float("inf")  # a second that lasts
+        return {epoch for epoch in range(begin, begin + 5000) if group.has_time(epoch)}
+
+    first, later = compared(0), compared(1700)
+    assert len(first) <= 16 * 10 and len(later) <= 16 * 10
+    assert {epoch for epoch in range(1700, 5000) if epoch % 512 == 0} <= first & later
 
 
 def test_the_time_is_an_environment_variable(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,8 +66,8 @@ def _advice(opened: bool, what: Mapping[str, Any]) -> str:
 
 
 def _sides(same: list[Difference]) -> tuple[list[int], int, bool]:
-    """The ranks that are alike, the one that they differ from, and whether that is the one that has found it. Of two
-    ranks the lower one is the measure.
+    """The ranks that are alike, the one that they differ from, and whether that is the one that has found it. The lower
+    one of two ranks is the measure.
     """
     ranks, other = sorted({one.rank for one in same}), same[0].other
     turned = len(ranks) == 1 and ranks[0] < other

@@ -51,10 +51,11 @@ class Put(NamedTuple):
 
 
 class Exchange:
-    """What this rank puts into the store, and what it finds there.
+    """The part of one rank: it puts values into the store, and compares them with those that it finds there.
 
     Args:
-        store: of the process group; its connection becomes one of this object's own.
+        dist: torch.distributed.
+        store: of the process group; this object makes a connection of its own.
         prefix: of all keys.
         limit: seconds from which on a rank is silent.
     """

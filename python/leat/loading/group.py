@@ -34,7 +34,7 @@ SETTLE_S = 0.3  #: for what other ranks find, so that an error names the one tha
 BEAT_S = 5.0  #: at most, between two signs of life
 SILENT_S = 60.0  #: a rank is silent from then on, if LEAT_SILENT_S does not say otherwise
 CLOSED = 4  #: loaders of which a rank that has closed all tells where it has left them
-PACE = 32  #: comparisons in a second, before every second one is left out, then three of four, ...
+PACE = 16  #: comparisons in a second, before every second one is left out; behind as many more three of four, ...
 EXIT_S = 1.0  #: for the last words of a process that ends
 
 
@@ -109,8 +109,9 @@ class Group:
         """
         if (now := time.monotonic()) - self._second >= 1:
             self._second, self._puts = now, 0
-        self._puts += 1
-        return number % (1 << min(self._puts // PACE, 60)) == 0
+        has = number % (1 << min(self._puts // PACE, 60)) == 0
+        self._puts += has
+        return has
 
     def put(self, task: Opened | Put) -> None:
         """Hands a task to the thread. It returns at once, and raises nothing."""

@@ -20,7 +20,7 @@ Place = tuple[int, int]  #: epoch and step
 
 
 class _Seen:
-    """What this process knows of a rank: what it left last, and since when, by the clock of this process."""
+    """The last sign of life of a rank, and since when there is none, by the clock of this process."""
 
     def __init__(self, now: float) -> None:
         self.looked = self.heard = now
@@ -102,7 +102,7 @@ class Silence:
         return None
 
     def _places(self, rank: int, seen: _Seen, number: str | None) -> str:
-        """Where that rank is in a loader, and this one."""
+        """The places of that rank and of this one in a loader."""
         if number is None or seen.beat is None:
             return ""
         own = self._seen[self._rank].beat

@@ -30,7 +30,7 @@ def opened(dataset: leat.Dataset | None = None, **more: Any) -> leat.Loader:
     return leat.Loader(rows() if dataset is None else dataset, 8, **given)
 
 
-def read(loader: leat.Loader, do: Callable[[Any], None] = lambda batch: None) -> dict[str, Any]:
+def read(loader: Any, do: Callable[[Any], None] = lambda batch: None) -> dict[str, Any]:
     """Reads epochs until this rank is told that ranks differ: the text, and the last good batch."""
     end, last, state = time.monotonic() + LIMIT_S, [-1, -1], {}
     try:
@@ -119,6 +119,20 @@ def order(rank: int) -> dict[str, Any]:
     return read(loaders["training"])
 
 
+def ports(rank: int) -> dict[str, Any]:
+    """Readers of one port, of which one asks for other random draws."""
+    port = None
+    if rank == 0:
+        port = leat.Port(leat.Loader(rows(), 32, rank=0, world_size=1), "agreement", folder=sys.argv[1])
+    dist.barrier()
+    with leat.attach("agreement", 8, key=7 if rank == 2 else 0, folder=sys.argv[1]) as reader:
+        found = read(reader)
+        dist.barrier()
+    if port is not None:
+        port.close()
+    return found
+
+
 def mended(rank: int) -> dict[str, Any]:
     """The run goes on where it was, once all ranks have one seed again: in another group, as of another job."""
     loader = opened(seed=5 if rank == 2 else 4)
@@ -192,7 +206,7 @@ def join(name: str) -> None:
 
 
 def main() -> None:
-    every = (seed, decision, beyond, file, log, state, version, some, order, mended, forked, ended)
+    every = (seed, decision, beyond, file, log, state, version, some, order, ports, mended, forked, ended)
     for scenario in every:
         join(scenario.__name__)
         tell(**{scenario.__name__: scenario(dist.get_rank())})

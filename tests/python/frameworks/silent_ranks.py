@@ -46,7 +46,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 def batches(loader: leat.Loader) -> Iterator[Any]:
-    """Of epochs without end."""
+    """The batches of epochs without end."""
     while True:
         yield from loader
 
