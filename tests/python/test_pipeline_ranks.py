@@ -48,4 +48,4 @@ def test_stages_that_are_told_the_losses_of_all_rows_select_the_same_and_none_wa
 
 def test_stages_that_select_otherwise_are_told_so(told: list[dict[str, Any]]) -> None:
     for rank in told:
-        assert "in decisions: " in rank["selected_apart"] and "at epoch 1, step 0" in rank["selected_apart"]
+        assert "in decisions: " in rank["selected_apart"]
