@@ -124,7 +124,8 @@ if [ "$level" = parallel ]; then
     .venv/bin/python -m pip --disable-pip-version-check freeze --exclude leat >$over/constraints.txt
     export DS_BUILD_OPS=0 # its operators for GPUs are not compiled
     venv=$over
-    pip_install parallel --constraint $over/constraints.txt 'deepspeed==0.19.8' 'megatron-core==0.16.1'
+    pip_install parallel --constraint $over/constraints.txt 'deepspeed==0.19.8' 'megatron-core==0.16.1' \
+        'accelerate>=1.12'
     venv=.venv
 fi
 

@@ -110,6 +110,8 @@ void leat_fetch_mark(const struct leat_fetch *fetch, enum leat_health health);
  * (length 0: none). */
 void leat_fetch_keep(const struct leat_fetch *fetch, const uint8_t *rows, size_t length);
 
+/* Whether it is of leat_dataset_lent. */
+bool leat_dataset_is_lent(const struct leat_dataset *dataset);
 /* How many samples are lent now, and the bytes of all values of the longest. INVALID: it is no data set of
  * leat_dataset_lent. */
 int leat_dataset_lent_now(const struct leat_dataset *dataset, uint64_t *n, uint64_t *longest, struct leat_error *error);

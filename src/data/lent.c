@@ -157,6 +157,11 @@ int leat_dataset_lend(struct leat_dataset *d, const struct leat_lent *values, ui
     return LEAT_OK;
 }
 
+bool leat_dataset_is_lent(const struct leat_dataset *d)
+{
+    return lent_of(d, NULL) != NULL;
+}
+
 int leat_dataset_lent_now(const struct leat_dataset *d, uint64_t *n, uint64_t *longest, struct leat_error *error)
 {
     const struct lent *l = lent_of(d, error);

@@ -402,7 +402,7 @@ static int join_engine(struct leat_loader *l, struct leat_error *error)
         rc = leat_client_join(&l->client, error);
     if (rc)
         leat_budget_close(&l->budget);
-    else if ((l->slot = leat_page_join()))
+    else if (!leat_dataset_is_lent(l->dataset) && (l->slot = leat_page_join())) /* that is a function, not a reader */
         leat_page_update(l, leat_clock_ns());
     leat_engine_unlock();
     return rc;

@@ -15,7 +15,7 @@ import pytest
 from frameworks_support import needs
 
 pytestmark = pytest.mark.shard("parallel")
-needs("deepspeed", "accelerate")
+needs("deepspeed", "accelerate", level="parallel")
 
 SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "anywhere.py"
 RANKS = {"alone": 0, "ddp": 4, "deepspeed": 4, "accelerate": 2}

@@ -181,7 +181,7 @@ MUTATIONS = [
     Mutation(
         "a number of classes that is not that of the names is passed over",
         "src/format/yolo_names.c",
-        "if (best->yaml.nc && (nc != best->yaml.n || *end || end == best->yaml.nc))",
+        "if (best->yaml.nc && (nc != best->yaml.names.n || *end || end == best->yaml.nc))",
         "if (best->yaml.nc && (*end || end == best->yaml.nc))",
         ("py:test_yolo_names.py::test_a_number_of_classes_that_is_not_that_of_the_names_is_said",),
     ),

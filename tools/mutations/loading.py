@@ -39,13 +39,6 @@ MUTATIONS = [
         ("py:test_mesh.py::test_a_stage_that_has_read_nothing_has_a_state_for_others_like_it_only",),
     ),
     Mutation(
-        "ranks compare what was decided for an epoch only as the next one begins",
-        "python/leat/loading/iteration.py",
-        "        self._decide_epoch()\n        self._agreement.begin(self._common, self._core.next_start()[0])",
-        "        self._agreement.begin(self._common, self._core.next_start()[0])\n        self._decide_epoch()",
-        ("py:test_pipeline_ranks.py::test_stages_that_select_otherwise_are_told_so_before_the_epoch_has_a_batch",),
-    ),
-    Mutation(
         "the padding of an image is marked by its width and height exchanged",
         "python/leat/loading/batch.py",
         "        made[i, :height, :width] = False\n",

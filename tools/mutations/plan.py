@@ -34,8 +34,8 @@ MUTATIONS = [
     Mutation(
         "a batch by length at a bucket's start is looked for in the bucket before",
         "src/plan/groups.c",
-        "g->buckets[middle].first <= group",
-        "g->buckets[middle].first < group",
+        "g->buckets[i].first <= group) - 1",
+        "g->buckets[i].first < group) - 1",
         ("c:plan/groups",),
     ),
     Mutation(
