@@ -37,7 +37,7 @@ static struct leat_loader *open_loader(struct leat_dataset *dataset, const char 
     options.program = program;
     options.on_error = on_error;
     options.num_threads = threads;
-    options.max_held_bytes = UINT64_C(1) << 40;
+    options.max_held_bytes = UINT64_C(1) << 30; /* no more than the addresses of the thread sanitizer hold */
     assert_ok(leat_loader_open(dataset, &options, &loader, &error));
     return loader;
 }
