@@ -45,7 +45,7 @@ static int check(const struct leat_loader *l, uint64_t n, uint64_t *longest, str
     if (!rc && (!n || n > lent))
         rc = leat_fail(error, LEAT_E_RANGE, "%" PRIu64 " rows are asked for of %" PRIu64 " samples that are lent", n,
                        lent);
-    if (!rc && leat_program_varies(l->program))
+    if (!rc && leat_program_has_variants(l->program))
         rc = leat_fail(error, LEAT_E_UNSUPPORTED,
                        "this program is drawn per batch, or changes with the epoch, which a loader knows: give sizes "
                        "that are fixed");

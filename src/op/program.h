@@ -119,6 +119,8 @@ const struct leat_program_chain *leat_program_chain(const struct leat_program *p
 /* Whether sizes are drawn per batch. If they are, or operators are for some epochs, the program is the variant whose
  * rows are the largest; its scratch serves all of them. */
 bool leat_program_varies(const struct leat_program *program);
+/* Whether batches have different programs: sizes are drawn per batch, or operators are for some epochs. */
+bool leat_program_has_variants(const struct leat_program *program);
 /* The variant for a batch, by its epoch and the key of its global batch's first row (leat_plan_key); the program itself
  * if it does not vary. Outputs differ in shape and strides alone. It lives as long as the program. */
 const struct leat_program *leat_program_of_batch(const struct leat_program *program, uint64_t epoch, uint64_t key);

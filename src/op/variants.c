@@ -392,6 +392,11 @@ bool leat_program_varies(const struct leat_program *program)
     return program->variants && program->variants->n_draws;
 }
 
+bool leat_program_has_variants(const struct leat_program *program)
+{
+    return program->variants != NULL;
+}
+
 const struct leat_program *leat_program_of_batch(const struct leat_program *program, uint64_t epoch, uint64_t key)
 {
     const struct leat_variants *v = program->variants;

@@ -116,9 +116,11 @@ def apply(
 ) -> Applied:
     """Runs a program on samples in memory: for ``map_batches``, a ``collate_fn``, anyone's pipeline.
 
-    The values are byte for byte those of a :class:`leat.Loader` of the same samples whose rows have these keys. The
-    program is compiled at the first call, and kept for the next ones with the same `outputs` and the same types of
-    samples. The GIL is released while rows are made, and any number of threads may call.
+    The values are byte for byte those of a :class:`leat.Loader` of the same samples whose rows have these keys. Operators
+    that see several samples see those of this call: MixUp and CutMix the whole of it, as a batch, and Mosaic draws its
+    others from it. The program is compiled at the first call, and kept for the next ones with the same `outputs` and the
+    same types of samples; functions count as the same where the operators are the same objects. The GIL is released
+    while rows are made, and any number of threads may call. An interrupt waits for functions that run.
 
     Args:
         outputs: as of :class:`leat.Loader`. Sizes that are drawn per batch do not go: they follow from a loader's
@@ -143,7 +145,7 @@ def apply(
     Raises:
         leat.BrokenSampleError: a sample is broken, and `on_error` is "raise"; it names the position and the field.
         leat.ProgramError: a chain does not fit its field.
-        leat.UnsupportedError: a size is drawn per batch.
+        leat.UnsupportedError: a size is drawn per batch, or an operator is for some epochs.
         TypeError: a value is not of its field's type. ValueError: there are no samples; fields, or keys, that differ in
             their number.
 
@@ -159,7 +161,7 @@ def apply(
     if not n:
         raise ValueError("there are no samples: the shapes of outputs are known from the first one")
     row_keys = _keys(keys, n)
-    key = (_named(outputs, found), tuple(fields.items()), on_error, num_threads)
+    key = (_named(outputs, found, columns), tuple(fields.items()), on_error, num_threads)
     program = _idle.take(key)
     if program is None:
         program = _Opened(outputs, fields, columns, on_error=on_error, num_threads=num_threads)
@@ -172,18 +174,24 @@ def apply(
     return rows
 
 
-def _named(outputs: Outputs, found: list[Entry]) -> tuple[Any, ...]:
-    """A program, as it is compared. Functions are themselves: two may have one name."""
+def _named(outputs: Outputs, found: list[Entry], columns: list[list[Any]]) -> tuple[Any, ...]:
+    """A program, as it is compared. Functions are themselves, as two may have one name; and what they return is learned
+    from the first sample.
+    """
     if not has_functions(outputs):
         text, functions = compiled_program(outputs)
         return (text, tuple(functions))
-    return (described_program(outputs), tuple(id(op) for entry in found for op in entry.chain))
+    shapes = tuple(getattr(values[0], "shape", None) for values in columns)
+    return (described_program(outputs), tuple(id(op) for entry in found for op in entry.chain), shapes)
 
 
 def _keys(given: Any, n: int) -> bytes:
     if given is None:
         return _first_keys(n)
-    array = np.asarray(given)
+    if isinstance(given, (list, tuple)) and all(isinstance(key, (int, np.integer)) for key in given):
+        array = np.array([int(key) % (1 << 64) for key in given], np.uint64)
+    else:
+        array = np.asarray(given)
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise TypeError(f"keys are {n} integers of 64 bits, not {array.dtype} of shape {array.shape}")
     if len(array) != n:

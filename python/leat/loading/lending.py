@@ -25,6 +25,10 @@ def columns_of(
         ValueError: a field is missing, or has another number of values.
     """
     decoded = {name for entry in found if any(isinstance(op, Decode) for op in entry.chain) for name in entry.fields}
+    if unknown := [name for name in wanted if name not in samples]:
+        raise ValueError(
+            f"schema has {unknown[0]!r}, and the samples have {', '.join(map(repr, samples)) or 'nothing'}"
+        )
     taken = dict.fromkeys(name for entry in found for name in entry.fields)
     fields: dict[str, Field] = {}
     columns: list[list[Any]] = []
@@ -45,6 +49,8 @@ def columns_of(
 def _column(name: str, given: Any, wanted: Field | None, encoded: Field) -> tuple[Field, list[Any]]:
     if isinstance(given, Ragged):
         values, offsets, found = as_ragged(name, given, wanted)
+        if len(offsets) and (offsets[0] < 0 or (np.diff(offsets) < 0).any()):
+            raise ValueError(f"{name!r} has offsets that descend, or are negative")
         return found, [values[a:b] for a, b in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)]
     if isinstance(given, (str, bytes, bytearray, memoryview, Mapping)) or not hasattr(given, "__len__"):
         raise TypeError(f"{name!r} is a list of values, one of each sample, not {type(given).__name__}")
@@ -61,6 +67,8 @@ def _column(name: str, given: Any, wanted: Field | None, encoded: Field) -> tupl
         return field_of(name, array, dtype, wanted), list(array)
     values = list(given)
     first = values[0] if values else b""
+    if wanted is None and isinstance(first, (bool, int, float, complex, np.generic)):
+        return _column(name, _numbers(name, values), None, encoded)
     if wanted is None:
         wanted = _field_like(name, first, encoded)
     if wanted.kind == "array":
@@ -75,6 +83,17 @@ def _field_like(name: str, value: Any, encoded: Field) -> Field:
         return field("str")
     array = _as_array(name, 0, value)
     return field(dtype_name(array.dtype), (None, *array.shape[1:]) if array.ndim else ())
+
+
+def _numbers(name: str, values: list[Any]) -> np.ndarray[Any, Any]:
+    """Numbers as one array, of the type that holds them all."""
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        array = np.asarray(None)
+    if array.ndim != 1 or array.dtype.kind not in "biufc":
+        raise TypeError(f"{name!r} has a number first, and then something else")
+    return array
 
 
 def _as_array(name: str, i: int, value: Any) -> np.ndarray[Any, Any]:
@@ -92,8 +111,10 @@ def _array(name: str, i: int, value: Any, wanted: Field) -> np.ndarray[Any, Any]
     fits = array.ndim == len(wanted.shape) and all(
         n in (None, m) for n, m in zip(wanted.shape, array.shape, strict=True)
     )
-    if found != wanted.dtype and array.ndim == 0:
-        array = array.astype(wanted.dtype)
+    if found != wanted.dtype and array.ndim == 0 and wanted.dtype != "bfloat16":
+        given, array = array, array.astype(wanted.dtype)
+        if array != given and wanted.dtype[:3] != "flo":  # a rounded float is one all the same
+            raise TypeError(f"{name!r} of sample {i} is {given}, which is no {wanted.dtype}")
     elif found != wanted.dtype or not fits:
         raise TypeError(f"{name!r} of sample {i} is {found} of shape {array.shape}, and the others are {wanted}")
     return np.ascontiguousarray(array)
