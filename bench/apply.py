@@ -2,11 +2,11 @@
 
     python bench/apply.py PHOTOS [--photos 64] [--threads 1] [--rounds 15]
 
-The job is decoding, a random-resized crop of 224, a flip and normalising. A round makes a batch of all
-photos in each way: by a loader over a packed file (`batch_at`), by leat.apply with the same rows and keys, and by a
-loader over leat.from_source that is opened for this batch, as a function of another pipeline would do without
-leat.apply; its crops are others. Ways take turns in a drawn order, because a machine may be shared. CPU seconds of the process, the median of rounds; the ratio is the median of
-those of each round.
+The job is decoding, a random-resized crop of 224, a flip and normalising. A round makes a batch of all photos in each
+way: by a loader over a packed file (`batch_at`), by leat.apply with the same rows and keys, and by a loader over
+leat.from_source that is opened for this batch, as a function of another pipeline would do without leat.apply; its crops
+are others. Ways take turns in a drawn order, because a machine may be shared. CPU seconds of the process, the median of
+rounds; the ratio is the median of those of each round.
 """
 
 from __future__ import annotations

@@ -116,11 +116,11 @@ def apply(
 ) -> Applied:
     """Runs a program on samples in memory: for ``map_batches``, a ``collate_fn``, anyone's pipeline.
 
-    The values are byte for byte those of a :class:`leat.Loader` of the same samples whose rows have these keys. Operators
-    that see several samples see those of this call: MixUp and CutMix the whole of it, as a batch, and Mosaic draws its
-    others from it. The program is compiled at the first call, and kept for the next ones with the same `outputs` and the
-    same types of samples; functions count as the same where the operators are the same objects. The GIL is released
-    while rows are made, and any number of threads may call. An interrupt waits for functions that run.
+    The values are byte for byte those of a :class:`leat.Loader` of the same samples whose rows have these keys.
+    Operators that see several samples see those of this call: MixUp and CutMix the whole of it, as a batch, and Mosaic
+    draws its others from it. The program is compiled at the first call, and kept for the next ones with the same
+    `outputs` and the same types of samples; functions count as the same where the operators are the same objects. The
+    GIL is released while rows are made, and any number of threads may call. An interrupt waits for functions that run.
 
     Args:
         outputs: as of :class:`leat.Loader`. Sizes that are drawn per batch do not go: they follow from a loader's
