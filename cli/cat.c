@@ -107,7 +107,7 @@ static bool write_pnm_header(FILE *out, const struct leat_value *value)
                    value->shape[0]) > 0;
 }
 
-/* What is written of a value: its bytes, which may be text, an image file of its pixels, or its elements as text. */
+/* A value is written as its bytes, which may be text, as an image file of its pixels, or as its elements in text. */
 enum written { BYTES, TEXT, PIXELS, ELEMENTS };
 
 static bool is_text(const struct leat_field *field)

@@ -24,7 +24,7 @@
 #include "format/fingerprint.h"
 #include "io/guard.h"
 
-/* Of the fields that packing adds, by enum leat_packed_field. */
+/* The fields that packing adds, by enum leat_packed_field. */
 static const char *const names[] = {"", "doc_ids", "positions", "loss_mask"};
 
 static int find_field(const struct leat_dataset *documents, const char *name, size_t *field, struct leat_error *error)

@@ -156,7 +156,9 @@ class Group:
         try:
             self._asking = time.monotonic()
             if self._exchange is None:
-                self._exchange = Exchange(self._dist, self._store, f"leat/{self._number}", self._limit)
+                # The agent of torchrun may keep its store, with what ranks of another world size have left there.
+                prefix = f"leat/{self._dist.get_world_size()}/{self._number}"
+                self._exchange = Exchange(self._dist, self._store, prefix, self._limit)
             while not self._has_ended(self._exchange):
                 self._turn(self._exchange, self._taken())
         except Exception as e:

@@ -193,11 +193,10 @@ TEST(nobody_reads_a_value_after_a_call_that_failed_or_was_interrupted)
         assert_int_equal(apply_long(lent, loader, k % 2 ? 7 * k : N), k % 2 ? LEAT_E_DECODE : LEAT_OK);
     assert_int_equal(pthread_create(&thread, NULL, interrupt, loader), 0);
     unsigned interrupted = 0;
-    for (unsigned k = 0; k < 100 && interrupted < 5; k++)
+    while (interrupted < 3) /* an interrupt may come between two calls */
         interrupted += apply_long(lent, loader, N) == LEAT_E_CANCELLED;
     enough = true;
     pthread_join(thread, NULL);
-    assert_true(interrupted);
     assert_int_equal(apply_long(lent, loader, N), LEAT_OK);
     leat_loader_close(loader);
     leat_dataset_release(lent);

@@ -1,4 +1,4 @@
-/* What a state says of the order: all that tells orders apart, and nothing that may differ. */
+/* The order in a state has all that tells orders apart, and nothing that may differ. */
 #include <jansson.h>
 
 #include "base/alloc.h"

@@ -1,4 +1,4 @@
-/* What was received out of order, as text and back: each run of batches that a rank can be in, and each damage. */
+/* Rows received out of order become text and come back: each run of batches that a rank can be in, each damage. */
 #include <jansson.h>
 
 #include "base/alloc.h"
