@@ -14,22 +14,17 @@
 /* The samples that a data set may be lent at a time. */
 #define LEAT_MOST_LENT (UINT64_C(1) << 32)
 
-struct leat_lent {
-    const void *data;
-    uint64_t bytes; /* the whole value: of an array, its elements without gaps */
-};
-
 /* A data set to which samples are lent. It says that it has LEAT_MOST_LENT of them, and those that are not lent cannot
  * be read. Errors: INVALID (schema), NOMEM. */
 LEAT_API int leat_dataset_lent(const struct leat_field *fields, size_t n_fields, struct leat_dataset **out,
                                struct leat_error *error);
 
 /* Lends `n` samples to a data set of leat_dataset_lent, in the place of those before: values[f * n + i] is field f of
- * sample i. The array is copied, and the values are not: they stay as they are until the next call; n = 0 ends that.
- * Not while leat_rows_apply runs, or anything else reads the data set. Errors: INVALID (another data set; a value of
- * fixed size that has another one; text that is not UTF-8, or no JSON: the error names sample and field), RANGE, NOMEM,
- * after each of which nothing is lent. */
-LEAT_API int leat_dataset_lend(struct leat_dataset *dataset, const struct leat_lent *values, uint64_t n,
+ * sample i, whole, and has no path. The array is copied, and the values are not: they stay as they are until the next
+ * call; n = 0 ends that. Not while leat_rows_apply runs, or anything else reads the data set. Errors: INVALID (another
+ * data set; a path; a value of fixed size that has another one; text that is not UTF-8, or no JSON: the error names
+ * sample and field), RANGE, NOMEM, after each of which nothing is lent. */
+LEAT_API int leat_dataset_lend(struct leat_dataset *dataset, const struct leat_value_ref *values, uint64_t n,
                                struct leat_error *error);
 
 /* Makes a batch of the first `n` samples that are lent to the loader's data set, by one call at a time. Row i has the

@@ -20,7 +20,7 @@ PyObject *py_lent_make(PyObject *module, PyObject *schema)
 }
 
 /* The bytes of each object of a list: the caller keeps the objects, and these their memory. */
-static bool note(PyObject *list, Py_ssize_t n, struct leat_lent *out)
+static bool note(PyObject *list, Py_ssize_t n, struct leat_value_ref *out)
 {
     if (PyList_Size(list) != n) {
         if (!PyErr_Occurred())
@@ -31,7 +31,7 @@ static bool note(PyObject *list, Py_ssize_t n, struct leat_lent *out)
         Py_buffer view;
         if (PyObject_GetBuffer(PyList_GetItem(list, i), &view, PyBUF_SIMPLE))
             return false;
-        out[i] = (struct leat_lent){view.buf, (uint64_t)view.len};
+        out[i] = (struct leat_value_ref){.data = view.buf, .length = (uint64_t)view.len};
         PyBuffer_Release(&view);
     }
     return true;
@@ -47,7 +47,7 @@ PyObject *py_dataset_lend(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "O!n:lend", &PyList_Type, &columns, &n))
         return NULL;
     const Py_ssize_t n_fields = PyList_Size(columns);
-    struct leat_lent *values = calloc((size_t)(n_fields * n) + 1, sizeof *values);
+    struct leat_value_ref *values = calloc((size_t)(n_fields * n) + 1, sizeof *values);
     bool good = values || PyErr_NoMemory();
     for (Py_ssize_t f = 0; good && f < n_fields; f++)
         good = note(PyList_GetItem(columns, f), n, values + f * n);

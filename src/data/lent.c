@@ -20,8 +20,8 @@ struct lent {
     struct leat_source source;
     struct leat_store_layout layout; /* the schema, checked and copied */
     uint8_t *storage;
-    struct leat_lent *values; /* [n_fields][n] */
-    uint64_t n, longest;      /* bytes of the values of a sample */
+    struct leat_value_ref *values; /* [n_fields][n] */
+    uint64_t n, longest;           /* bytes of the values of a sample */
 };
 
 static void lent_close(struct leat_source *source)
@@ -33,7 +33,7 @@ static void lent_close(struct leat_source *source)
     leat_free(l);
 }
 
-static const struct leat_lent *value_of(const struct leat_source *source, size_t field, uint64_t sample)
+static const struct leat_value_ref *value_of(const struct leat_source *source, size_t field, uint64_t sample)
 {
     const struct lent *l = (const struct lent *)source;
     return &l->values[field * l->n + sample];
@@ -48,10 +48,10 @@ static int extents(struct leat_source *source, size_t field, const uint64_t *sam
             *failed = i;
             return leat_fail(error, LEAT_E_RANGE, "%" PRIu64 " samples are lent", l->n);
         }
-        const struct leat_lent *value = value_of(source, field, samples[i]);
-        out[i] = (struct leat_extent){.file = field * l->n + samples[i], .length = value->bytes};
+        const struct leat_value_ref *value = value_of(source, field, samples[i]);
+        out[i] = (struct leat_extent){.file = field * l->n + samples[i], .length = value->length};
         if (leat_codec_of(source->fields[field].kind))
-            leat_good_photos_describe(leat_hash64(value->data, value->bytes), &out[i].info);
+            leat_good_photos_describe(leat_hash64(value->data, value->length), &out[i].info);
     }
     return LEAT_OK;
 }
@@ -60,7 +60,7 @@ static int file(struct leat_source *source, uint64_t number, struct leat_io_file
 {
     const struct lent *l = (const struct lent *)source;
     if (number < l->n * source->n_fields)
-        return leat_io_from_memory("", l->values[number].data, l->values[number].bytes, out, error);
+        return leat_io_from_memory("", l->values[number].data, l->values[number].length, out, error);
     *out = NULL;
     return leat_fail(error, LEAT_E_RANGE, "the samples are no longer lent");
 }
@@ -112,22 +112,25 @@ static struct lent *lent_of(const struct leat_dataset *d, struct leat_error *err
     return NULL;
 }
 
-static int check(const struct lent *l, size_t f, const struct leat_lent *value, struct leat_error *error)
+static int check(const struct lent *l, size_t f, const struct leat_value_ref *value, struct leat_error *error)
 {
     const struct leat_field *field = &l->layout.fields[f];
     const uint64_t unit = l->layout.info[f].unit;
     size_t bad;
-    if (field->kind == LEAT_KIND_ARRAY && (l->layout.info[f].varying ? value->bytes % unit : value->bytes - unit))
+    if (value->path)
+        return leat_fail(error, LEAT_E_INVALID, "field '%s': values that are lent lie in memory, not in a file",
+                         field->name);
+    if (field->kind == LEAT_KIND_ARRAY && (l->layout.info[f].varying ? value->length % unit : value->length - unit))
         return leat_fail(error, LEAT_E_INVALID,
                          "field '%s': a value of %" PRIu64 " bytes is lent, where %s%" PRIu64 " are wanted",
-                         field->name, value->bytes, l->layout.info[f].varying ? "a multiple of " : "", unit);
-    if (!leat_text_fits(field->kind, value->data, (size_t)value->bytes, &bad))
+                         field->name, value->length, l->layout.info[f].varying ? "a multiple of " : "", unit);
+    if (!leat_text_fits(field->kind, value->data, (size_t)value->length, &bad))
         return leat_fail(error, LEAT_E_INVALID, "field '%s': the value is not %s from its byte %zu on", field->name,
                          leat_text_kind(field->kind), bad);
     return LEAT_OK;
 }
 
-int leat_dataset_lend(struct leat_dataset *d, const struct leat_lent *values, uint64_t n, struct leat_error *error)
+int leat_dataset_lend(struct leat_dataset *d, const struct leat_value_ref *values, uint64_t n, struct leat_error *error)
 {
     struct lent *l = lent_of(d, error);
     if (!l)
@@ -145,7 +148,7 @@ int leat_dataset_lend(struct leat_dataset *d, const struct leat_lent *values, ui
                 leat_error_at_sample(error, (int64_t)i, l->layout.fields[f].name);
                 return rc;
             }
-            bytes += values[f * n + i].bytes;
+            bytes += values[f * n + i].length;
         }
         l->longest = bytes > l->longest ? bytes : l->longest;
     }

@@ -14,15 +14,15 @@ static const char *const crop_program =
     "{\"image\": {\"field\": \"image\", \"chain\": [\"d\", \"c\"]}, \"label\": {\"field\": \"label\", \"chain\": []}}}";
 
 /* A block of exactly these bytes, so that a read behind its end is found. */
-static struct leat_lent block(const void *data, size_t bytes)
+static struct leat_value_ref block(const void *data, size_t bytes)
 {
     void *copy = malloc(bytes ? bytes : 1);
     assert_non_null(copy);
     memcpy(copy, data, bytes);
-    return (struct leat_lent){copy, bytes};
+    return (struct leat_value_ref){copy, bytes, NULL};
 }
 
-static void free_blocks(struct leat_lent *values, size_t n)
+static void free_blocks(struct leat_value_ref *values, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         free((void *)(uintptr_t)values[i].data);
@@ -63,7 +63,7 @@ TEST(its_rows_are_those_of_a_loader)
     const uint64_t iteration = test_start(loader);
     while ((batch = test_next(loader, iteration))) {
         const uint64_t n = leat_batch_rows(batch);
-        struct leat_lent values[3 * 16];
+        struct leat_value_ref values[3 * 16];
         for (uint64_t i = 0; i < n; i++) {
             const uint64_t id = (uint64_t)leat_batch_ids(batch)[i];
             const int64_t y = (int64_t)id;
@@ -105,7 +105,7 @@ static bool is_broken(size_t i)
 }
 
 /* Photos of noise and their labels; each tenth photo is cut in the middle if `broken`. */
-static void make_photos(struct leat_lent values[2 * N], bool broken)
+static void make_photos(struct leat_value_ref values[2 * N], bool broken)
 {
     static const struct photo_style style = {"420", JCS_RGB, JCS_YCbCr, {2, 1, 1}, {2, 1, 1},
                                              0,     false,   false,     false,     false};
@@ -134,7 +134,7 @@ static struct leat_dataset *lent_photos(void)
 static int apply_long(struct leat_dataset *lent, struct leat_loader *loader, uint64_t broken)
 {
     static uint64_t keys[N];
-    struct leat_lent values[2 * N];
+    struct leat_value_ref values[2 * N];
     struct leat_batch *batch;
     struct leat_error error;
     uint8_t *bytes = calloc(1, LONG);
@@ -142,7 +142,7 @@ static int apply_long(struct leat_dataset *lent, struct leat_loader *loader, uin
     for (size_t i = 0; i < N; i++) {
         free_blocks(values + N + i, 1);
         values[N + i] = block(bytes, LONG);
-        values[i].bytes = i == broken ? 2 : values[i].bytes;
+        values[i].length = i == broken ? 2 : values[i].length;
     }
     free(bytes);
     assert_ok(leat_dataset_lend(lent, values, N, &error));
@@ -156,7 +156,7 @@ static int apply_long(struct leat_dataset *lent, struct leat_loader *loader, uin
 static int apply_photos(struct leat_dataset *lent, struct leat_loader *loader, bool broken, uint64_t key,
                         struct leat_batch **batch, int64_t *culprit)
 {
-    struct leat_lent values[2 * N];
+    struct leat_value_ref values[2 * N];
     uint64_t keys[N];
     struct leat_error error;
     for (size_t i = 0; i < N; i++)
@@ -233,8 +233,9 @@ TEST(only_what_is_lent_can_be_made)
     struct leat_loader *loader = open_loader(stored, NULL, LEAT_ON_ERROR_RAISE, 1),
                        *applied = open_loader(lent, NULL, LEAT_ON_ERROR_RAISE, 1);
     const uint8_t bytes[24] = {0};
-    const struct leat_lent good[] = {{bytes, 24}, {bytes, 8}, {bytes, 0}},
-                           bad[] = {{bytes, 23}, {bytes, 8}, {bytes, 1}};
+    const struct leat_value_ref good[] = {{bytes, 24, NULL}, {bytes, 8, NULL}, {bytes, 0, NULL}},
+                                bad[] = {{bytes, 23, NULL}, {bytes, 8, NULL}, {bytes, 1, NULL}},
+                                file[] = {{bytes, 24, "/dev/null"}, {bytes, 8, NULL}, {bytes, 0, NULL}};
     const uint64_t keys[2] = {1, 2};
     struct leat_batch *batch;
     struct leat_error error;
@@ -250,6 +251,7 @@ TEST(only_what_is_lent_can_be_made)
     assert_int_equal(leat_dataset_lend(lent, bad, 1, &error), LEAT_E_INVALID);
     assert_int_equal(error.sample, 0);
     assert_non_null(strstr(error.message, "'x'"));
+    assert_int_equal(leat_dataset_lend(lent, file, 1, &error), LEAT_E_INVALID);
     assert_int_equal(leat_rows_apply(applied, 1, keys, &batch, &error), LEAT_E_RANGE); /* nothing is lent then */
     assert_int_equal(leat_dataset_lend(lent, good, LEAT_MOST_LENT + 1, &error), LEAT_E_RANGE);
     leat_loader_close(loader);
