@@ -82,10 +82,14 @@ static void scale_boxes(struct leat_target_part *part, float across, float down)
         v[i] *= i & 1 ? down : across;
 }
 
+/* A box on the edge of its image that was scaled in floats may begin this part of the edge's length beyond it. */
+static const float ROUNDED = 1e-5F;
+
 static int check_box(const struct leat_target_part *part, uint64_t i, uint32_t w, uint32_t h, struct leat_error *error)
 {
     const float *v = (const float *)(const void *)part->data + 4 * i;
     const char *wrong = NULL;
+    const float across = (float)w * ROUNDED, down = (float)h * ROUNDED;
     float b[4];
     memcpy(b, v, sizeof b);
     to_corners(b, part->role);
@@ -93,7 +97,7 @@ static int check_box(const struct leat_target_part *part, uint64_t i, uint32_t w
         wrong = "is not finite: leave the box out";
     else if (b[2] < b[0] || b[3] < b[1])
         wrong = "is inverted: its format may be another one";
-    else if (b[0] > (float)w || b[1] > (float)h || b[2] < 0 || b[3] < 0)
+    else if (b[0] > (float)w + across || b[1] > (float)h + down || b[2] < -across || b[3] < -down)
         wrong = "lies outside of the image: its format, or normalized=, may be another one";
     if (!wrong)
         return LEAT_OK;

@@ -334,6 +334,17 @@ def test_boxes_that_cannot_be_are_a_broken_sample(tmp_path: Path, kind: str) -> 
     assert batch["image"][1].max() == batch.ids[1] == batch["label"][1][0]
 
 
+def test_a_box_that_a_rounding_moved_across_the_edge_is_an_empty_one(tmp_path: Path) -> None:
+    """Boxes scaled in floats: 47.000004 in an image of 47 columns. Boxes a tenth of a pixel outside are refused."""
+    across = np.nextafter(F(30), F(99))
+    for box, fits in (([across, 2, across, 12], True), ([-across / 1e7, 2, 0, 12], True), ([30.1, 2, 30.1, 12], False)):
+        ds = broken(tmp_path / f"{len(list(tmp_path.iterdir()))}.leat", [box, [1, 2, 9, 9]], [5, 6])
+        outputs = {("image", "boxes", "label"): [ops.Decode(), ops.Resize((20, 30)), ops.SanitizeBoundingBoxes()]}
+        loader = leat.Loader(ds, 9, outputs=outputs, on_error="skip", framework="numpy")
+        (batch,) = loader
+        assert batch["label"].values.tolist() == [0, 1, 2, 3, *([6] if fits else []), 5, 6, 7, 8]
+
+
 def keypoint(path: Path, point: Any, *chain: Any) -> Any:
     with leat.Writer(path, {"image": "image", "points": leat.keypoints(1)}, overwrite=True) as w:
         w.add(image=png(np.zeros((32, 32, 3), np.uint8)), points=np.array([[point]], F))
