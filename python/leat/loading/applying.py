@@ -40,7 +40,7 @@ class Applied(dict[str, Any]):
         self.ids, self.errors = batch.ids, batch.errors
 
 
-class _Opened:
+class OpenProgram:
     """The program of a loader, over a data set that samples are lent to: one call at a time."""
 
     def __init__(self, outputs: Outputs, fields: Mapping[str, Field], columns: list[list[Any]], **options: Any) -> None:
@@ -63,9 +63,13 @@ class _Opened:
         self._dataset._handle.lend(columns, len(columns[0]) if columns else 0)
 
     def rows(self, columns: list[list[Any]], keys: bytes) -> Applied:
+        return Applied(self._loader._batch(self.core(columns, keys)))
+
+    def core(self, columns: list[list[Any]], keys: bytes) -> _leat.Batch:
+        """The engine's batch of these samples, of each field a list of buffers, for rows with these keys."""
         self._lend(columns)
         try:
-            return Applied(self._loader._batch(self._apply(keys)))
+            return self._apply(keys)  # type: ignore[no-any-return]
         finally:
             self._lend([])
 
@@ -78,14 +82,14 @@ class _Idle:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._programs: OrderedDict[int, tuple[Any, _Opened]] = OrderedDict()
+        self._programs: OrderedDict[int, tuple[Any, OpenProgram]] = OrderedDict()
 
-    def take(self, key: Any) -> _Opened | None:
+    def take(self, key: Any) -> OpenProgram | None:
         with self._lock:
             number = next((n for n in reversed(self._programs) if self._programs[n][0] == key), None)
             return None if number is None else self._programs.pop(number)[1]
 
-    def give(self, key: Any, program: _Opened) -> None:
+    def give(self, key: Any, program: OpenProgram) -> None:
         with self._lock:
             self._programs[id(program)] = (key, program)
             over = self._programs.popitem(last=False)[1][1] if len(self._programs) > MOST_OPEN else None
@@ -164,7 +168,7 @@ def apply(
     key = (_named(outputs, found, columns), tuple(fields.items()), on_error, num_threads)
     program = _idle.take(key)
     if program is None:
-        program = _Opened(outputs, fields, columns, on_error=on_error, num_threads=num_threads)
+        program = OpenProgram(outputs, fields, columns, on_error=on_error, num_threads=num_threads)
     try:
         rows = program.rows(columns, row_keys)
     except BaseException:

@@ -8,7 +8,7 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -34,10 +34,10 @@ class _Made:
         self._loader: Loader | None = None
         self._decisions: Any = None
 
-    def rows(self, planned: Mapping[str, Any]) -> Batch:
+    def rows(self, planned: Mapping[str, Any], num_threads: int | Literal["auto"] = "auto") -> Batch:
         with self.lock:
             if self._loader is None:
-                self._loader = _open(planned)
+                self._loader = _open(planned, num_threads)
             loader, decisions = self._loader, planned["decisions"]
             if self._decisions != decisions:
                 self._decisions = None  # until they are taken over whole
@@ -122,12 +122,17 @@ def make_rows(planned: Mapping[str, Any], out: Mapping[str, Any] | None = None) 
     """
     if not isinstance(planned, Mapping) or planned.get("leat.rows") != VERSION:
         raise StateError("not a plan of rows: give what Loader.plan_rows() gave, made by this version of leat")
-    _check(planned)
-    batch = _opened.of(planned["run"]).rows(planned)
+    batch = rows_of(planned)
     into = {name: _array(array, batch[name], name) for name, array in ({} if out is None else out).items()}
     for name, array in into.items():
         np.copyto(array, batch[name])
     return batch
+
+
+def rows_of(planned: Mapping[str, Any], num_threads: int | Literal["auto"] = "auto") -> Batch:
+    """The rows of a plan. `num_threads`: of the loader that makes them, where this process has to open it."""
+    _check(planned)
+    return _opened.of(planned["run"]).rows(planned, num_threads)
 
 
 def _check(planned: Mapping[str, Any]) -> None:
@@ -168,7 +173,7 @@ def _array(given: Any, value: Any, name: str) -> np.ndarray[Any, Any]:
     return array
 
 
-def _open(planned: Mapping[str, Any]) -> Loader:
+def _open(planned: Mapping[str, Any], num_threads: int | Literal["auto"]) -> Loader:
     folder = Folder(planned["log_dir"])
     with damage_is_said("the plan of rows"):
         text = folder.take_text(planned["loader"])
@@ -188,7 +193,7 @@ def _open(planned: Mapping[str, Any]) -> Loader:
         import cloudpickle  # errors of what it loads are the functions' own
 
         outputs = cloudpickle.loads(pickled)
-    loader = Loader(dataset, outputs=outputs, **options, **order, max_held_bytes=HELD)
+    loader = Loader(dataset, outputs=outputs, **options, **order, num_threads=num_threads, max_held_bytes=HELD)
     loader._form.become_numpy()  # functions get what they got in the run
     loader._log_dir = folder.path  # only to read in: nothing is decided here
     return loader

@@ -1,0 +1,231 @@
+"""leat.Loader whose rows are made by a Ray cluster."""
+
+from __future__ import annotations
+
+import weakref
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+import ray
+
+from .. import _leat
+from ..errors import BrokenSampleError, BudgetError, InvalidError, UnsupportedError
+from ..loading.batch import Batch
+from ..loading.lineage import Lineage
+from ..loading.loader import Loader as Local
+from ..loading.making import rows_of
+from ..loading.programs import Program
+from ..program import NO_OUTPUTS
+from .cutting import Cut, cut
+from .flow import Flow
+from .parts import Assembled, Assembling, made_of
+
+FIT = 24  #: batches that budget_bytes is by default, if a quarter of the cluster's stores holds them
+
+UNKNOWN = 64 << 10  #: bytes of a row, where the first one cannot tell
+
+
+class Loader(Local):
+    """A :class:`leat.Loader` whose rows are made by the workers of a Ray cluster: the same arguments, batches (byte for
+    byte) and states, which go from one to the other.
+
+    Rows of a batch are made by Ray tasks, on any node that has the files under the same paths. Each worker opens data
+    set and program once. The program is cut where its rows are smallest: bytes of photos travel, and become floats
+    here, in memory of this loader. Whatever a worker or a node takes with it is made again, by its position.
+
+    Args:
+        dataset, batch_size, and all others: as of :class:`leat.Loader`. ``num_threads`` is of this process.
+            ``budget_bytes`` bounds what flies and what lies in Ray's stores for this loader; one batch more is let
+            through if it needs that. ``None``: 24 batches, at most a quarter of the stores.
+        num_cpus: of each Ray task.
+
+    Raises:
+        leat.UnsupportedError: the data lie in the memory of this process, where no worker reads them; or
+            ``in_order=False``.
+        leat.BudgetError: a store of Ray is too small for a batch.
+    """
+
+    def __init__(
+        self, dataset: Any, batch_size: int | None = None, *args: Any, num_cpus: float = 1, **options: Any
+    ) -> None:
+        if not ray.is_initialized():
+            raise InvalidError("Ray is not connected: call ray.init(address=...) first")
+        if not options.get("in_order", True):
+            raise UnsupportedError("leat.ray.Loader delivers in order: leave in_order out, or use leat.Loader")
+        if options.get("share"):
+            raise UnsupportedError("leat.ray.Loader does not go with share=: each process asks the cluster itself")
+        self._flow: Flow | None = None
+        self._num_cpus, self._budget = num_cpus, options.pop("budget_bytes", None)
+        self._seen_ahead: tuple[_leat.Batch | None, Batch | None] = (None, None)
+        self._window: deque[tuple[int, int]] = deque()
+        self._asked_by: Any = None
+        self._ended = False
+        super().__init__(dataset, batch_size, *args, **options)
+
+    # ---- opening -----------------------------------------------------------------------------------------------------
+
+    def _open(self, program: Program, on_error: str, mixture: Any, log: Any) -> None:
+        """Opens the position, which reads nothing: the program runs elsewhere."""
+        if self._form.hidden:  # this process needs no outputs
+            return super()._open(program, on_error, mixture, log)
+        whole, self._options = self._options, {k: v for k, v in self._options.items() if k not in program.options}
+        self._options |= {"program": NO_OUTPUTS, "num_threads": 1, "budget_bytes": 0}
+        _leat.Loader.open(**{**whole, "log_dir": None}).close()  # errors of the program are raised here
+        super()._open(Program({}), on_error, mixture, log)
+        given = self._lineage._given
+        found = cut(given["outputs"], self.dataset.schema)
+        self._head = Lineage(
+            {**given, "outputs": found.head}, self._lineage._arrays, self._lineage._hash, self._log_dir
+        )
+        try:
+            self._connect(found, whole["num_threads"])
+        except BaseException:
+            self._finalizer()
+            raise
+
+    def _connect(self, found: Cut, num_threads: int) -> None:
+        common, rows = self._head.common(), max(1, self._global // self.world_size)
+        row_bytes, whole = self._row_bytes(common)
+        budget = _budget(self._budget, rows * row_bytes)
+        assembling = Assembling(found.tails, num_threads or "auto")
+        self._flow = Flow(common, assembling, row_bytes, budget, self._num_cpus, whole)
+        self._closer = weakref.finalize(self, self._flow.close)
+
+    def _row_bytes(self, common: Mapping[str, Any]) -> tuple[int, bool]:
+        """The bytes of a row as it travels, by the first one; and whether rows can only be made together."""
+        try:
+            place = {"epoch": 0, "step": 0, "rows": [0, 1], "decisions": self._now()}
+            return made_of(rows_of({**common, **place}), 1, "").nbytes, False
+        except UnsupportedError:
+            return UNKNOWN, True
+        except (BrokenSampleError, IndexError, InvalidError):
+            return UNKNOWN, False
+
+    def _now(self) -> Any:
+        """The decisions that orders follow from, as plans have them."""
+        return self._head.decisions(self.state_dict())
+
+    # ---- batches -----------------------------------------------------------------------------------------------------
+
+    def _taken(self, number: int) -> tuple[_leat.Batch | None, Batch | None]:
+        if self._flow is None:
+            return super()._taken(number)
+        self._look()  # the batch is whole before the position moves
+        core = self._got(self._next, number)
+        (there, batch), self._seen_ahead = self._seen_ahead, (None, None)
+        if core is None:
+            return None, None
+        if there is None or not core.same(there):  # a decision came in between
+            batch = self._batch(core)
+        self._flow.drop(core.epoch(), core.step())
+        return core, batch
+
+    def _look(self) -> Batch | None:
+        if self._flow is None:
+            return super()._look()
+        core = self._got(self._peek)
+        if core is None:
+            return None
+        there, batch = self._seen_ahead
+        if there is None or not core.same(there):
+            batch = self._batch(core, follow=True)
+            self._seen_ahead = (core, batch)
+        return batch
+
+    def _batch(self, core: _leat.Batch, follow: bool = False) -> Batch:
+        """The batch at the place of one that has no outputs. `follow`: those behind it are asked for, too."""
+        flow = self._flow
+        if flow is None:
+            return super()._batch(core)
+        key = core.epoch(), core.step()
+        decisions = self._now()
+        if follow:
+            self._ask_ahead(flow, key, core.rows(), decisions)
+        elif not flow.knows(key):
+            flow.ask(*key, core.rows(), decisions)
+        made: Any = flow.take(*key)
+        if not follow:
+            flow.drop(*key)
+        if not made.rows():
+            raise _empty(made)
+        if not self._form.makers:
+            self._form.learn(made)
+        return self._form.batch(made)
+
+    def _ask_ahead(self, flow: Flow, key: tuple[int, int], rows: int, decisions: Any) -> None:
+        window = self._window
+        while window and window[0] != key:
+            window.popleft()
+        if decisions != self._asked_by or not window:
+            window.clear()
+            self._asked_by = decisions
+        flow.keep([*window, key], decisions)
+        if not window:
+            flow.ask(*key, rows, decisions)
+            window.append(key)
+            self._ended = False
+        while len(window) < flow.ahead(rows) and not self._ended:
+            behind = self._behind(window[-1])
+            if behind is None:
+                self._ended = True  # until the window begins anew
+                return
+            flow.ask(*behind)
+            window.append(behind[:2])
+
+    def _behind(self, key: tuple[int, int]) -> tuple[int, int, int, Any] | None:
+        """The place behind one, its rows and decisions; None where it is not known."""
+        epoch, step = key
+        epochs = self._options["epochs"]
+        for place in ((epoch, step + 1), (epoch + 1, 0)):
+            if place[0] != epoch and (self._steered or 0 < epochs <= place[0]):
+                return None
+            try:
+                return (*place, len(self.plan(*place)), self._asked_by)
+            except IndexError:
+                continue
+        return None
+
+    @property
+    def _steered(self) -> bool:
+        """Whether the order of the next epoch is known only as it begins."""
+        return self._sampler is not None or self._feedback is not None or self._mixture is not None
+
+    # ---- about it ----------------------------------------------------------------------------------------------------
+
+    def stats(self) -> dict[str, Any]:
+        """As of :class:`leat.Loader`, and ``stats()["ray"]``: tasks, partitions that were made again because a worker
+        or node was lost, bytes that came, that fly and lie in stores now, and at most, the budget, and rows by node.
+        """
+        found = super().stats()
+        if self._flow is not None:
+            found["ray"] = self._flow.told()
+        return found
+
+    def close(self) -> None:
+        super().close()
+        if self._flow is not None:
+            self._closer()
+
+
+def _empty(made: Assembled) -> BrokenSampleError:
+    row, planned, _, reason = made.errors()[0]
+    error = BrokenSampleError(
+        f'epoch {made.epoch()}, step {made.step()}: no row of the batch is left, and on_error="skip" cannot leave out '
+        f'a whole batch: open the loader with on_error="substitute" or another batch_size; the first error, of row '
+        f"{row}: {reason}"
+    )
+    error.sample = planned
+    return error
+
+
+def _budget(given: int | None, batch_bytes: int) -> int:
+    """The bytes that may fly and lie in stores."""
+    stores = [int(n["Resources"].get("object_store_memory", 0)) for n in ray.nodes() if n["Alive"]]
+    if batch_bytes > min(stores, default=0) // 2:
+        raise BudgetError(
+            f"a batch of {batch_bytes:,} bytes does not fit into half of the smallest store of this Ray cluster, "
+            f"{min(stores, default=0):,} bytes: start its nodes with a larger object_store_memory, or make batches "
+            "smaller"
+        )
+    return given or max(3 * batch_bytes, min(FIT * batch_bytes, sum(stores) // 4))

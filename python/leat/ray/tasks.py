@@ -1,0 +1,47 @@
+"""The work of a Ray worker: rows of a plan, made in its process, where data set and program stay open."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import ray
+
+from .. import __version__
+from ..errors import UnsupportedError
+from ..loading.making import rows_of
+from .parts import made_of
+
+
+class Failed(NamedTuple):
+    """An error in the place of rows: a value, so that Ray neither wraps it nor tries again."""
+
+    error: Exception
+    node: str
+
+
+def host() -> str:
+    """This machine, with Ray's name of its node."""
+    return f"{socket.gethostname()}, node {ray.get_runtime_context().get_node_id()[:8]}"
+
+
+def make(common: Mapping[str, Any], decisions: Any, place: Mapping[str, Any], threads: int, version: str) -> Any:
+    """Rows of one batch: :class:`Made`, or :class:`Failed`.
+
+    Args:
+        common, decisions, place: the parts of a plan of rows: of its loader, of all steps between two decisions, and
+            epoch, step and rows.
+        threads: that this worker may use.
+        version: of leat where the plan was made.
+    """
+    node = host()
+    try:
+        if version != __version__:
+            raise UnsupportedError(
+                f"leat {__version__} is installed there, and {version} where the batches are read: install the same"
+            )
+        planned = {**common, "decisions": decisions, **place}
+        return made_of(rows_of(planned, threads), place["rows"][1], node)
+    except Exception as e:  # noqa: BLE001 whatever it is, it belongs to whoever reads that batch
+        return Failed(e, node)
