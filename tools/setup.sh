@@ -1,10 +1,10 @@
 #!/bin/sh
 # Sets up what the Makefile's targets need: system packages, .venv with the Python packages, and leat installed into it.
-#     tools/setup.sh wheel|run|docs|test|shards|parallel PYTHON TORCH-REQUIREMENT
+#     tools/setup.sh wheel|run|docs|test|shards|parallel|ray PYTHON TORCH-REQUIREMENT
 # wheel: what builds a wheel, and no more: neither PyTorch nor leat. run: what leat runs with, and leat. docs: that, and
 # what builds the documentation site. test: all that `make test` needs. shards: that, and what only the deep shards of
 # tools/check.py need: other frameworks, clang-tidy. parallel: what test does, and .venv-parallel with DeepSpeed and
-# Megatron.
+# Megatron. ray: what test does, and .venv-ray with Ray.
 # Idempotent: what is there is left alone. Says what it installs. Without root, prints the exact line to run and stops.
 set -eu
 level=$1 python=$2 torch=$3
@@ -20,7 +20,7 @@ need="$need libyaml-dev libcurl4-openssl-dev libsqlite3-dev libzstd-dev"
 need="$need libtiff-dev libavif-dev libjxl-dev libopenjp2-7-dev liblcms2-dev"
 why="a C compiler and the libraries that leat uses"
 tests=
-case $level in test | shards | parallel) tests=yes ;; esac
+case $level in test | shards | parallel | ray) tests=yes ;; esac
 if [ "$tests" ]; then
     need="$need libcmocka-dev clang clang-format ccache elfutils"
     why="$why, clang and cmocka for the tests, ccache to compile once, elfutils for stacks of what hangs"
@@ -110,10 +110,8 @@ if [ "$level" = shards ]; then
     pip_install frameworks --constraint .venv/constraints.txt 'lightning>=2.6' 'accelerate>=1.12' 'transformers>=5' \
         'torchdata>=0.11'
 fi
-if [ "$level" = parallel ]; then
-    # Accelerate, Lightning and Transformers behave differently beside DeepSpeed, so it has an environment of its own.
-    # That lies over .venv: it sees the packages there, leat among them, and replaces none of these.
-    over=.venv-parallel
+over() { # over NAME: the environment .venv-NAME lies over .venv: it sees the packages there and replaces none of these
+    over=.venv-$1
     if ! $over/bin/python -m pip --version >/dev/null 2>&1 || [ "$(cat $over/.made 2>/dev/null)" != "$(pwd)" ]; then
         say "making the virtual environment $over"
         .venv/bin/python -m venv --clear $over
@@ -122,10 +120,19 @@ if [ "$level" = parallel ]; then
     packages='import sysconfig; print(sysconfig.get_path("purelib"))'
     .venv/bin/python -c "$packages" >"$($over/bin/python -c "$packages")/beneath.pth"
     .venv/bin/python -m pip --disable-pip-version-check freeze --exclude leat >$over/constraints.txt
-    export DS_BUILD_OPS=0 # its operators for GPUs are not compiled
     venv=$over
+}
+if [ "$level" = parallel ]; then
+    # Accelerate, Lightning and Transformers behave differently beside DeepSpeed, so it has an environment of its own.
+    over parallel
+    export DS_BUILD_OPS=0 # its operators for GPUs are not compiled
     pip_install parallel --constraint $over/constraints.txt 'deepspeed==0.19.8' 'megatron-core==0.16.1' \
         'accelerate>=1.12'
+    venv=.venv
+fi
+if [ "$level" = ray ]; then
+    over ray # as large as PyTorch, and of use to one shard
+    pip_install ray --constraint $over/constraints.txt 'ray[data,train]==2.60.0'
     venv=.venv
 fi
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import gc
 import importlib.util
 import io
+import logging
 import os
 import shutil
 import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -44,10 +46,10 @@ def pytest_collection_finish() -> None:
 
 
 CPU_BEFORE = pytest.StashKey[float]()
-SHARDS = ("draws", "torch", "parallel", "whole")  # those of tools/checks/shards.py that run tests of Python
+SHARDS = ("draws", "torch", "parallel", "ray", "whole")  # those of tools/checks/shards.py that run tests of Python
 #: files that need packages which only that shard installs, by the beginning of their names
 OF_SHARD = {"test_frameworks_": "torch", "test_deepspeed": "parallel", "test_elastic": "parallel",
-            "test_parallel": "parallel"}  # fmt: skip
+            "test_parallel": "parallel", "test_on_ray": "ray"}  # fmt: skip
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -242,3 +244,29 @@ def stateful_class(request: pytest.FixtureRequest) -> type:
         return leat.DataLoader
     found: type = pytest.importorskip("torchdata.stateful_dataloader").StatefulDataLoader
     return found
+
+
+@pytest.fixture(scope="session")
+def held_cluster() -> Iterator[Any]:
+    """One Ray cluster for all tests. At the end nothing of it is left."""
+    if not os.environ.get("LEAT_REQUIRE_RAY"):
+        pytest.importorskip("ray")
+    import ray
+    from ray_cluster import Cluster
+
+    before = set(os.listdir("/dev/shm"))
+    cluster = Cluster(nodes=2)
+    logging.getLogger("ray").setLevel(logging.ERROR)
+    ray.init(address=cluster.address, log_to_driver=False, logging_level=logging.ERROR)
+    yield cluster
+    ray.shutdown()
+    assert cluster.close() == []
+    assert set(os.listdir("/dev/shm")) <= before
+
+
+@pytest.fixture
+def cluster(held_cluster: Any) -> Any:
+    """The Ray cluster, with two nodes of one CPU: those that the last test killed are there again."""
+    while len(held_cluster.nodes) < 2:
+        held_cluster.nodes.append(held_cluster.add_node())
+    return held_cluster

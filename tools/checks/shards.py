@@ -44,9 +44,14 @@ SHARDS = {
     ),
     "parallel": Shard(
         "trainings in parallel over more than data: DeepSpeed's pipelines, in an environment of their own",
-        [["over", "parallel"]],
+        [["deepspeed", "parallel"]],
         r"^python/leat/(loading|feedback|ranks)|^tests/python/(test_(deepspeed|elastic|parallel|mesh)|deepspeed_support"
         rf"|frameworks)|{CHECKS}",
+    ),
+    "ray": Shard(
+        "a Ray cluster of up to four nodes, in an environment of its own",
+        [["cluster", "ray"]],
+        rf"^python/leat/(ray|loading)|^tests/python/(test_on_ray|ray_)|^bench/ray|{CHECKS}",
     ),
     "whole": Shard(
         "whole uses: a dozen mutations, recipes, examples, the demo, the wheel in a fresh environment",

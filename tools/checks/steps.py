@@ -234,8 +234,8 @@ def torch() -> Count:
     return pytest("torch")
 
 
-@step("over", "DeepSpeed and Megatron, in an environment over .venv")
-def over() -> Count:
+@step("deepspeed", "DeepSpeed and Megatron, in an environment over .venv")
+def deepspeed() -> Count:
     return set_up("parallel")
 
 
@@ -244,6 +244,17 @@ def parallel() -> Count:
     """One test after the other: each has up to four ranks."""
     python = ROOT / ".venv-parallel" / "bin" / "python"
     return pytest("parallel", "-n", 1, PYTHON_TESTS, python=python, LEAT_REQUIRE_PARALLEL="1")
+
+
+@step("cluster", "Ray, in an environment over .venv")
+def cluster() -> Count:
+    return set_up("ray")
+
+
+@step("ray", "loaders and data sets on a Ray cluster")
+def ray() -> Count:
+    """One process: all tests share one cluster."""
+    return pytest("ray", "-n", 0, PYTHON_TESTS, python=ROOT / ".venv-ray" / "bin" / "python", LEAT_REQUIRE_RAY="1")
 
 
 @step("whole", "recipes and examples")

@@ -24,7 +24,7 @@ from .tasks import Failed, make
 READY = 2  #: batches that are put together before they are asked for
 TRIES = 3  #: workers that a partition may take with it; then its rows are made one by one, and the row is broken that
 #: takes as many
-PART = 8 << 20  #: bytes of a partition, about
+PART = 16 << 20  #: bytes of a partition, about
 LOOK_S = 0.05  #: how long a look at what flies waits
 PATIENCE_S = 10.0  #: how long nothing may come before it is said what is waited for
 
@@ -128,14 +128,16 @@ class Flow:
     def knows(self, key: tuple[int, int]) -> bool:
         return key in self._wanted
 
-    def ask(self, epoch: int, step: int, rows: int, decisions: Any) -> None:
-        """Asks for a batch, behind those that were asked for before."""
+    def ask(self, epoch: int, step: int, rows: int, decisions: Any, urgent: bool = False) -> None:
+        """Asks for a batch, behind those that were asked for before; or, if it is urgent, before them."""
         size = rows if self._whole else max(1, min(rows, PART // max(1, self.row_bytes)))
         n = -(-rows // size)
         borders = [i * rows // n for i in range(n + 1)]
         parts = [Partition(a, b - a) for a, b in zip(borders, borders[1:])]
         with self._changed:
             self._wanted[epoch, step] = Wanted(epoch, step, {"decisions": decisions}, parts)
+            if urgent:
+                self._wanted.move_to_end((epoch, step), last=False)
             self._launch()
 
     def take(self, epoch: int, step: int) -> Assembled:
@@ -169,8 +171,9 @@ class Flow:
     def _drop(self, key: tuple[int, int]) -> None:
         wanted = self._wanted.pop(key, None)
         for part in () if wanted is None else wanted.parts:
-            if part.ref is not None and self._flying.pop(part.ref, None) is not None:
-                ray.cancel(part.ref, force=False)
+            # Nothing is cancelled: ray.cancel() of a task that is just failing ends the whole process (Ray 2.60, a check
+            # in task_manager.cc). At most two tasks per CPU run to their end for nobody.
+            self._flying.pop(part.ref, None)
             part.ref = part.made = None
 
     # ---- launching ---------------------------------------------------------------------------------------------------

@@ -143,7 +143,7 @@ class Loader(Local):
         if follow:
             self._ask_ahead(flow, key, core.rows(), decisions)
         elif not flow.knows(key):
-            flow.ask(*key, core.rows(), decisions)
+            flow.ask(*key, core.rows(), decisions, urgent=True)
         made: Any = flow.take(*key)
         if not follow:
             flow.drop(*key)
@@ -161,8 +161,9 @@ class Loader(Local):
             window.clear()
             self._asked_by = decisions
         flow.keep([*window, key], decisions)
+        if not flow.knows(key):  # the first one, or one that has failed
+            flow.ask(*key, rows, decisions, urgent=True)
         if not window:
-            flow.ask(*key, rows, decisions)
             window.append(key)
             self._ended = False
         while len(window) < flow.ahead(rows) and not self._ended:

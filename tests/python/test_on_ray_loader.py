@@ -1,0 +1,227 @@
+"""leat.ray.Loader: the batches and states of a leat.Loader, whatever dies."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from photo_support import png
+
+import leat
+import leat.ray
+
+ops = leat.ops
+MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
+PHOTOS = {"image": [ops.Decode(), ops.RandomResizedCrop(16), ops.Normalize(MEAN, STD)], "y": []}
+N = 90
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> leat.Dataset:
+    path, rng = tmp_path_factory.mktemp("on_ray") / "a.leat", np.random.default_rng(0)
+    with leat.Writer(path, {"image": "image", "y": "int64", "tokens": leat.field("int32", (None,))}) as w:
+        for i in range(N):
+            image = rng.integers(0, 256, (24, 30, 3)).astype(np.uint8)
+            w.add(image=png(image), y=i % 3, tokens=np.arange(i % 7, dtype=np.int32))
+    return leat.open(path)
+
+
+def told(batch: leat.Batch) -> tuple[Any, ...]:
+    """All that a batch says, as plain values."""
+    values = {}
+    for name, value in batch.items():
+        both = (value.values, value.offsets) if isinstance(value, leat.Ragged) else (value,)
+        values[name] = [(v.dtype.str, v.shape, v.strides if v.size else (), v.tobytes()) for v in both]
+    small = [getattr(batch, name).tolist() for name in ("ids", "row_keys", "valid", "domains")]
+    return values, small, batch.errors, batch.epoch, batch.step
+
+
+def both(ds: Any, *args: Any, **options: Any) -> tuple[leat.Loader, leat.Loader]:
+    options = {"framework": "numpy", "seed": 3, **options}
+    return leat.Loader(ds, *args, **options), leat.ray.Loader(ds, *args, **options)
+
+
+PROGRAMS: dict[str, Any] = {
+    "photos": {"outputs": PHOTOS, "shuffle": True},
+    "as stored": {},
+    "uneven": {"outputs": PHOTOS, "tail": "uneven", "shuffle": leat.Blocks(16)},
+    "mixed": {"outputs": {("image", "y"): [*PHOTOS["image"], ops.MixUp(num_classes=3)]}, "drop_last": True},
+    "weighted": {"outputs": PHOTOS, "sampler": leat.Weighted(np.arange(1, N + 1), 40)},
+    "by length": {"outputs": {"tokens": []}, "batch_size": None, "batch_tokens": 20, "shuffle": True},
+    "rank": {"outputs": PHOTOS, "rank": 1, "world_size": 3, "shuffle": True},
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_batches_are_those_of_a_loader_on_one_host(cluster: Any, photos: leat.Dataset, name: str) -> None:
+    options = {"batch_size": 16, **PROGRAMS[name]}
+    local, far = both(photos, **options)
+    with local, far:
+        for _ in range(2):
+            made = list(far)
+            assert len(made) == len(far) == len(local)
+            for batch, want in zip(made, local, strict=True):
+                assert told(batch) == told(want)
+        assert far.state_dict()["at"] == local.state_dict()["at"]
+        assert told(far.batch_at(0, 1)) == told(local.batch_at(0, 1))
+        batches = iter(far)
+        assert far.peek() is next(batches)
+
+
+def test_a_batch_is_the_readers_own(cluster: Any, photos: leat.Dataset) -> None:
+    _, far = both(photos, 16, outputs={**PHOTOS, "tokens": []})
+    with far:
+        kept = list(far)
+    for batch in kept:
+        batch["image"][:] = 0
+        batch["y"][:] = 0
+        batch["tokens"].values[:] = 0
+
+
+def test_states_go_from_one_to_the_other_in_mid_epoch(cluster: Any, photos: leat.Dataset) -> None:
+    want = [told(b) for b in leat.Loader(photos, 16, outputs=PHOTOS, shuffle=True, seed=3, framework="numpy")]
+    state = None
+    made = []
+    for k in range(len(want)):
+        kind = leat.ray.Loader if k % 2 else leat.Loader
+        with kind(photos, 16, outputs=PHOTOS, shuffle=True, seed=3, framework="numpy") as loader:
+            if state is not None:
+                loader.load_state_dict(json.loads(state))
+            made.append(told(next(iter(loader))))
+            state = json.dumps(loader.state_dict())
+    assert made == want
+
+
+def test_a_batch_size_that_changes_holds_for_both(cluster: Any, photos: leat.Dataset) -> None:
+    local, far = both(photos, 16, outputs=PHOTOS, shuffle=True)
+    with local, far:
+        taken: list[list[Any]] = [[], []]
+        for loader, into in zip((local, far), taken):
+            for batch in loader:
+                into.append(told(batch))
+                if batch.step == 1:
+                    loader.set_batch_size(10)
+        assert taken[0] == taken[1] and [len(t[1][0]) for t in taken[1]] == [16, 16, 10, 10, 10, 10, 10, 8]
+        again = leat.Loader(photos, 16, outputs=PHOTOS, shuffle=True, seed=3, framework="numpy")
+        again.load_state_dict(far.state_dict())
+        assert told(next(iter(again))) == told(next(iter(far)))
+
+
+# ---- what dies -------------------------------------------------------------------------------------------------------
+
+
+def slowly(x: Any) -> Any:
+    time.sleep(0.04)
+    return x
+
+
+def test_promise_2_a_node_that_dies_takes_no_row_with_it(cluster: Any, photos: leat.Dataset) -> None:
+    """Twice: killed at a random batch, and another one added."""
+    outputs = {"image": [*PHOTOS["image"], ops.Map(slowly)], "y": []}
+    local, far = both(photos, 16, outputs=outputs, shuffle=True)
+    rnd = random.Random(0)
+    with local, far:
+        for _ in range(2):
+            step = rnd.randrange(4)
+            for batch, want in zip(far, local, strict=True):
+                assert told(batch) == told(want)
+                if batch.step == step:
+                    cluster.kill_node(rnd.choice(cluster.nodes))
+                    cluster.nodes.append(cluster.add_node())
+        stats = far.stats()["ray"]
+        assert stats["in_use_bytes"] <= stats["peak_bytes"] <= stats["budget_bytes"] + 16 * stats["row_bytes"]
+
+
+def workers() -> list[int]:
+    """Ray workers that make rows."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if b"ray::leat" in (process / "cmdline").read_bytes():
+                found.append(int(process.name))
+        except OSError:
+            continue
+    return found
+
+
+def test_a_worker_that_dies_is_replaced(cluster: Any, photos: leat.Dataset) -> None:
+    outputs = {"image": [*PHOTOS["image"], ops.Map(slowly)], "y": []}
+    local, far = both(photos, 16, outputs=outputs)
+    with local, far:
+        batches = iter(far)
+        made = [told(next(batches))]
+        while not far.stats()["ray"]["again"] and len(made) < 5:
+            for pid in workers():
+                os.kill(pid, signal.SIGKILL)
+            made.append(told(next(batches)))
+        assert made + [told(batch) for batch in batches] == [told(batch) for batch in local]
+        assert far.stats()["ray"]["again"]
+
+
+def ends_the_process(x: Any) -> Any:
+    if x[0] == 11:
+        os.kill(os.getppid(), signal.SIGKILL)
+        os._exit(1)
+    return x
+
+
+# ---- bad input -------------------------------------------------------------------------------------------------------
+
+
+def test_a_broken_sample_is_an_error_with_its_place_and_the_run_goes_on(cluster: Any, tmp_path: Path) -> None:
+    with leat.Writer(tmp_path / "a.leat", {"image": "image", "y": "int64"}, check=False) as w:
+        for i in range(40):
+            data = png(np.full((20, 20, 3), i, np.uint8))
+            w.add(image=data[:60] if i == 21 else data, y=i % 3)
+    ds = leat.open(tmp_path / "a.leat")
+    local, far = both(ds, 8, outputs=PHOTOS)
+    with far:
+        batches = iter(far)
+        assert [next(batches).step, next(batches).step] == [0, 1]
+        for _ in range(2):
+            with pytest.raises(leat.BrokenSampleError, match=r"sample 21.*node .*epoch 0, step 2") as e:
+                next(batches)
+            assert e.value.sample == 21 and far.state_dict()["at"] == {"epoch": 0, "row": 16}
+    for policy in ("skip", "substitute"):
+        local, far = both(ds, 8, outputs=PHOTOS, on_error=policy)
+        with far:
+            assert [told(b) for b in far] == [told(b) for b in local]
+    local, far = both(ds.select([21, 1, 2]), 1, outputs=PHOTOS, on_error="skip")
+    with far, pytest.raises(leat.BrokenSampleError, match="no row of the batch is left"):
+        next(iter(far))
+
+
+def test_a_file_that_workers_lack_is_named(cluster: Any, photos: leat.Dataset, tmp_path: Path) -> None:
+    path = tmp_path / "b.leat"
+    with leat.Writer(path, {"y": "int64"}) as w:
+        for i in range(9):
+            w.add(y=i)
+    ds = leat.open(path)
+    far = leat.ray.Loader(ds, 4, framework="numpy")
+    path.rename(tmp_path / "c.leat")
+    with far, pytest.raises(FileNotFoundError, match=r"b\.leat.*node .*, epoch 0, step 0"):
+        next(iter(far))
+    with leat.Writer(path, {"y": "int64"}) as w:
+        w.add(y=1)
+    with leat.ray.Loader(ds, 4, framework="numpy") as far:
+        with pytest.raises(leat.ChangedError, match="has changed since.*node .*, epoch 0, step 0"):
+            next(iter(far))
+
+
+def test_what_the_cluster_cannot_do_is_said_at_once(cluster: Any, photos: leat.Dataset) -> None:
+    with pytest.raises(leat.UnsupportedError, match="lies in the memory of this process"):
+        leat.ray.Loader(leat.from_arrays(x=np.arange(9)), 4)
+    with pytest.raises(leat.UnsupportedError, match="in order"):
+        leat.ray.Loader(photos, 4, in_order=False)
+    with pytest.raises(leat.ProgramError, match="Normalize"):
+        leat.ray.Loader(photos, 4, outputs={"y": [ops.Normalize(MEAN, STD)]})
+    big = {"image": [ops.Decode(), ops.Resize((2000, 2000))]}
+    with pytest.raises(leat.BudgetError, match=r"does not fit into half of the smallest store .*bytes"):
+        leat.ray.Loader(photos, 64, outputs=big)
