@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -31,20 +32,30 @@ class Cluster:
     """The cluster, as a test sees it: a head without CPUs, and nodes of one CPU each."""
 
     def __init__(self, nodes: int) -> None:
-        self.folder = tempfile.TemporaryDirectory(prefix="ray-")  # short: Ray puts sockets there
-        (Path(self.folder.name) / "ray").mkdir()
-        environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", "OMP_NUM_THREADS": "1", "TMPDIR": self.folder.name}
+        for left in (2, 1, 0):  # on a busy machine a start may pass the limits above
+            self.folder = tempfile.TemporaryDirectory(prefix="ray-")  # short: Ray puts sockets there
+            self._child = self._begin(Path(self.folder.name))
+            try:
+                self.address = str(self._answer())
+                break
+            except RuntimeError:
+                self._child.wait(60)
+                if not left:
+                    raise
+        self.nodes = [self.add_node() for _ in range(nodes)]
+
+    def _begin(self, folder: Path) -> subprocess.Popen[str]:
+        (folder / "ray").mkdir()
+        environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", "OMP_NUM_THREADS": "1", "TMPDIR": str(folder)}
         environment["PYTHONPATH"] = str(Path(__file__).parent)  # functions of tests go by their names
-        self._child = subprocess.Popen(
-            [sys.executable, __file__, self.folder.name],
+        return subprocess.Popen(
+            [sys.executable, __file__, str(folder)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=(Path(self.folder.name) / "hold.err").open("w"),
+            stderr=(folder / "hold.err").open("w"),
             text=True,
             env=environment,
         )
-        self.address = str(self._answer())
-        self.nodes = [self.add_node() for _ in range(nodes)]
 
     def _answer(self) -> Any:
         assert self._child.stdout is not None
@@ -73,15 +84,23 @@ class Cluster:
         assert self._child.stdin is not None
         print("end end", file=self._child.stdin, flush=True)  # a process that was forked may hold the pipe
         self._child.wait(60)
-        left = []
+        for _ in range(200):  # a worker that was just starting sees a little later that its node is gone
+            if not self._left():
+                break
+            time.sleep(0.1)
+        left = self._left()
+        with contextlib.suppress(OSError):
+            self.folder.cleanup()
+        return left
+
+    def _left(self) -> list[str]:
+        found = []
         for process in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
                 words = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
                 if self.folder.name in words:
-                    left.append(f"{process.name}: {words:.200}")
-        with contextlib.suppress(OSError):
-            os.environ.get("KEEPRAY") or self.folder.cleanup()
-        return left
+                    found.append(f"{process.name}: {words:.200}")
+        return found
 
 
 def hold(folder: str) -> None:

@@ -46,6 +46,7 @@ PYTHON = {
     "python/leat/mixtures": "mixture* mix* adapt simulate cli_mix",
     "python/leat/ops": "ops policies branches geometry colors presets foreign_names",
     "python/leat/ports": "port* cli_port",
+    "python/leat/ray": "ray* on_ray*",
     "python/leat/sharing": "port port_folder port_jobs",
     "python/leat/commands": "cli_mix cli_pack cli_replay* cli_tokens",
     "python/leat/stores": "store*",

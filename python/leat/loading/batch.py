@@ -72,7 +72,8 @@ class Form:
             return
         delivered = [(i, found) for i, found in enumerate(core.outputs()) if found is not None]
         if self.order:
-            delivered.sort(key=lambda output: self.order.index(output[1][0]))
+            place = {name: i for i, name in enumerate(self.order)}
+            delivered.sort(key=lambda output: place.get(output[1][0], len(place)))
         for i, found in delivered:
             stack = self.stacks.get(found[0])
             if not found[4]:

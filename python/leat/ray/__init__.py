@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .loader import Loader as Loader
+    from .stages import Stage as Stage
 
 #: the module of each name, which is imported when the name is used
-_MODULES = {"Loader": "loader"}
+_MODULES = {"Loader": "loader", "Stage": "stages"}
 __all__ = sorted(_MODULES)
 
 

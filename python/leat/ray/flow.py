@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+import warnings
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,21 +18,25 @@ import ray
 import ray.exceptions as gone
 
 from .. import __version__
-from ..errors import BrokenSampleError, Error
-from .parts import Assembled, Assembling, Made
-from .tasks import Failed, make
+from ..errors import BrokenSampleError, Error, InvalidError
+from .actors import Pool
+from .parts import Assembled, Assembling, Made, rows_between
+from .stages import Stage
+from .tasks import Failed, Ran, make, make_sized
 
 READY = 2  #: batches that are put together before they are asked for
 TRIES = 3  #: workers that a partition may take with it; then its rows are made one by one, and the row is broken that
 #: takes as many
 PART = 16 << 20  #: bytes of a partition, about
 LOOK_S = 0.05  #: how long a look at what flies waits
+KNOWN = 4096  #: calls of stages whose hashes are kept, to compare
 PATIENCE_S = 10.0  #: how long nothing may come before it is said what is waited for
 
 #: what a task ends in when its worker, its node or its result is gone, ...
 _LOST = (
     gone.WorkerCrashedError,
     gone.OutOfMemoryError,
+    gone.RayActorError,
     gone.ObjectLostError,
     gone.NodeDiedError,
     gone.RaySystemError,
@@ -39,19 +44,24 @@ _LOST = (
     gone.TaskUnschedulableError,
 )
 #: ... which may be a row's fault
-_BLAMED = (gone.WorkerCrashedError, gone.OutOfMemoryError)
+_BLAMED = (gone.WorkerCrashedError, gone.OutOfMemoryError, gone.RayActorError)
 
 
 @dataclass
-class Partition:
-    """A run of rows of a batch."""
+class Piece:
+    """A run of rows of a batch: as the program makes them, or behind a stage."""
 
+    level: int  #: 0: of the program; k: of the k-th stage
     first: int
     n: int
-    ref: Any = None
-    made: Made | None = None
+    inputs: list[tuple[Piece, int, int]] = field(default_factory=list)  #: and between which of their rows
+    ref: Any = None  #: of the rows, from when they are asked for until nobody needs them
+    flying: Any = None  #: what is waited for
+    actor: Any = None  #: that runs the stage
+    done: bool = False
+    made: Made | None = None  #: here
     lost: int = 0  #: workers that died while they made it
-    bytes: int = 0  #: that it is expected to have, while it flies
+    bytes: int = 0
 
 
 @dataclass
@@ -60,15 +70,16 @@ class Wanted:
 
     epoch: int
     step: int
-    plan: Mapping[str, Any]  #: `decisions`, and the ids that are planned
-    parts: list[Partition]
+    decisions: Any
+    pieces: list[Piece]  #: each behind its inputs
+    parts: list[tuple[Piece, int, int]]  #: the last ones, with the rows of them that are delivered
     error: Exception | None = None
     made: Assembled | None = None
-    tries: int = 0
+    hashes: dict[tuple[int, int], str] = field(default_factory=dict)  #: of what stages returned, by level and row
 
     @property
     def whole(self) -> bool:
-        return all(part.made is not None for part in self.parts)
+        return all(piece.made is not None for piece, _, _ in self.parts)
 
 
 @dataclass
@@ -76,40 +87,53 @@ class Counts:
     """What has happened since the loader was opened."""
 
     tasks: int = 0
-    again: int = 0  #: partitions that were made again, because what had them was lost
+    again: int = 0  #: pieces that were made again, because what had them was lost
     bytes: int = 0  #: that came
     peak_bytes: int = 0  #: of what flew or lay in stores, at most
     nodes: dict[str, int] = field(default_factory=dict)  #: rows by who made them
 
 
+@dataclass(frozen=True)
+class Job:
+    """What a flow makes.
+
+    `common`: the part that all plans of rows have in common; `row_bytes`: of a row as it travels, by the first one;
+    `together`: rows of a batch can only be made together.
+    """
+
+    common: Mapping[str, Any]
+    row_bytes: int
+    budget_bytes: int
+    num_cpus: float
+    together: bool
+    stages: tuple[Stage, ...] = ()
+
+
 class Flow:
     """Batches of one loader. A thread of its own receives and puts together; any thread may ask."""
 
-    def __init__(
-        self,
-        common: Mapping[str, Any],
-        assembling: Assembling,
-        row_bytes: int,
-        budget_bytes: int,
-        num_cpus: float,
-        whole: bool,
-    ) -> None:
-        """`row_bytes`: of a row as it travels, as the program says; `whole`: rows of a batch are made together."""
-        self._common, self._assembling = ray.put(dict(common)), assembling
+    def __init__(self, job: Job, assembling: Assembling) -> None:
+        self._job, self._assembling = job, assembling
+        self._common = ray.put(dict(job.common))
         self._decisions: tuple[Any, Any] = (None, None)
-        self._task = ray.remote(make).options(
-            num_cpus=num_cpus, max_retries=0, scheduling_strategy="SPREAD", name="leat"
-        )
-        self._threads = max(1, int(num_cpus))
-        self._num_cpus, self._budget, self._whole = num_cpus, budget_bytes, whole
-        self.row_bytes = row_bytes
+        options = {"num_cpus": job.num_cpus, "max_retries": 0, "scheduling_strategy": "SPREAD", "name": "leat"}
+        self._task = ray.remote(make).options(**options)
+        self._sized = ray.remote(make_sized).options(num_returns=2, **options)
+        self._pools = [Pool(stage) for stage in job.stages]
+        self.row_bytes = [job.row_bytes] * (1 + len(job.stages))  #: at most, as seen, by level
         self.counts = Counts()
+        self._hashes: OrderedDict[tuple[int, int, int, int], str] = OrderedDict()  # of what stages returned
         self._wanted: OrderedDict[tuple[int, int], Wanted] = OrderedDict()
-        self._flying: dict[Any, tuple[Wanted, Partition]] = {}
+        self._flying: dict[Any, tuple[Wanted, Piece]] = {}
         self._changed = threading.Condition()
         self._closed = False
         self._slots = (0.0, 0)
         self._failed: BaseException | None = None
+        if not self.slots():
+            raise InvalidError(
+                f"the Ray cluster has {ray.cluster_resources().get('CPU', 0):g} CPUs: actors of stages take "
+                f"{sum(pool.cpus for pool in self._pools):g} of them, and a task {job.num_cpus:g}"
+            )
         self._thread = threading.Thread(target=self._receive, name="leat ray", daemon=True)
         self._thread.start()
 
@@ -117,113 +141,166 @@ class Flow:
 
     def ahead(self, rows: int) -> int:
         """How many batches of so many rows are worth asking for."""
-        return max(2, min(64, self._budget // max(1, rows * self.row_bytes)))
+        return max(2, min(64, self._job.budget_bytes // max(1, rows * sum(self.row_bytes))))
 
     def keep(self, keys: list[tuple[int, int]], decisions: Any) -> None:
         """Gives up what is on its way, except for these batches as planned by these decisions."""
         with self._changed:
-            for key in [k for k, w in self._wanted.items() if k not in keys or w.plan["decisions"] != decisions]:
+            for key in [k for k, w in self._wanted.items() if k not in keys or w.decisions != decisions]:
                 self._drop(key)
 
     def knows(self, key: tuple[int, int]) -> bool:
         return key in self._wanted
 
-    def ask(self, epoch: int, step: int, rows: int, decisions: Any, urgent: bool = False) -> None:
-        """Asks for a batch, behind those that were asked for before; or, if it is urgent, before them."""
-        size = rows if self._whole else max(1, min(rows, PART // max(1, self.row_bytes)))
-        n = -(-rows // size)
-        borders = [i * rows // n for i in range(n + 1)]
-        parts = [Partition(a, b - a) for a, b in zip(borders, borders[1:])]
+    def ask(self, key: tuple[int, int], rows: range, of: int, decisions: Any, urgent: bool = False) -> None:
+        """Asks for rows of a batch that has `of` rows, behind what was asked for before; or, if it is urgent, before
+        that."""
+        pieces, parts = self._cut(rows, of)
         with self._changed:
-            self._wanted[epoch, step] = Wanted(epoch, step, {"decisions": decisions}, parts)
+            self._wanted[key] = Wanted(*key, decisions, pieces, parts)
             if urgent:
-                self._wanted.move_to_end((epoch, step), last=False)
+                self._wanted.move_to_end(key, last=False)
             self._launch()
 
-    def take(self, epoch: int, step: int) -> Assembled:
+    def _cut(self, rows: range, of: int) -> tuple[list[Piece], list[tuple[Piece, int, int]]]:
+        """The pieces of rows of a batch, and those that are delivered. Calls of a stage begin at multiples of its
+        batch_size."""
+        wanted, levels = (rows.start, rows.stop), []
+        for k in range(len(self._job.stages), 0, -1):
+            n = self._job.stages[k - 1].batch_size or of
+            first = wanted[0] // n * n
+            calls = [Piece(k, a, min(n, of - a)) for a in range(first, wanted[1], n)]
+            levels.append(calls)
+            wanted = (first, calls[-1].first + calls[-1].n)
+        levels.append([Piece(0, a, b - a) for a, b in self._runs(*wanted)])
+        levels.reverse()
+        for before, level in zip(levels, levels[1:]):
+            for piece in level:
+                piece.inputs = _overlaps(before, piece.first, piece.first + piece.n)
+        return [piece for level in levels for piece in level], _overlaps(levels[-1], rows.start, rows.stop)
+
+    def _runs(self, first: int, end: int) -> list[tuple[int, int]]:
+        """Rows in runs of about the bytes of a partition."""
+        rows = end - first
+        size = rows if self._job.together else max(1, min(rows, PART // max(1, self.row_bytes[0])))
+        n = -(-rows // size)
+        borders = [first + i * rows // n for i in range(n + 1)]
+        return list(zip(borders, borders[1:]))
+
+    def take(self, key: tuple[int, int]) -> Assembled:
         """Waits for a batch that was asked for. It stays until it is dropped.
 
         Raises:
-            the error of one of its rows: asking again tries again.
+            the error of one of its rows: then it has to be asked for again.
         """
         said = time.monotonic()
         with self._changed:
-            wanted = self._wanted[epoch, step]
+            wanted = self._wanted[key]
             while wanted.made is None and wanted.error is None:
                 if self._failed is not None:
                     raise RuntimeError(f"the thread of the Ray loader has failed: {self._failed!r}") from self._failed
                 self._changed.wait(0.2)
                 if time.monotonic() - said > PATIENCE_S:
                     said = time.monotonic()
-                    self._say_what_is_missing(wanted)
+                    warnings.warn(self._missing(wanted), stacklevel=5)
             if wanted.error is not None:
-                self._drop((epoch, step))
+                self._drop(key)
                 raise wanted.error
             assert wanted.made is not None
             return wanted.made
 
-    def drop(self, epoch: int, step: int) -> None:
+    def hashes(self, key: tuple[int, int]) -> list[str]:
+        """Those of what stages returned for a batch, by stage and row."""
+        return [digest for _, digest in sorted(self._wanted[key].hashes.items())]
+
+    def drop(self, key: tuple[int, int]) -> None:
         """Ends a batch that was handed out."""
         with self._changed:
-            self._drop((epoch, step))
+            self._drop(key)
             self._launch()
 
     def _drop(self, key: tuple[int, int]) -> None:
         wanted = self._wanted.pop(key, None)
-        for part in () if wanted is None else wanted.parts:
-            # Nothing is cancelled: ray.cancel() of a task that is just failing ends the whole process (Ray 2.60, a check
-            # in task_manager.cc). At most two tasks per CPU run to their end for nobody.
-            self._flying.pop(part.ref, None)
-            part.ref = part.made = None
+        for piece in () if wanted is None else wanted.pieces:
+            # Nothing is cancelled: ray.cancel() of a task that is just failing ends the whole process (Ray 2.60, a
+            # check in task_manager.cc). At most two tasks per CPU run to their end for nobody.
+            self._flying.pop(piece.flying, None)
+            if piece.actor is not None:
+                piece.actor.running -= 1
+            piece.ref = piece.flying = piece.made = piece.actor = None
+            piece.bytes = 0
 
     # ---- launching ---------------------------------------------------------------------------------------------------
 
     def bytes(self) -> int:
         """Bytes that fly, or lie in stores for this loader."""
-        return sum(p.bytes for w in self._wanted.values() for p in w.parts if p.ref is not None or p.made is not None)
+        return sum(piece.bytes for wanted in self._wanted.values() for piece in wanted.pieces)
 
     def slots(self) -> int:
-        """How many tasks the cluster runs at a time."""
+        """How many tasks the cluster runs at a time, beside the actors of stages."""
         at, n = self._slots
         if time.monotonic() - at > 1:
-            n = int(ray.cluster_resources().get("CPU", 0) / self._num_cpus)
+            free = ray.cluster_resources().get("CPU", 0) - sum(pool.cpus for pool in self._pools)
+            n = max(0, int(free / self._job.num_cpus))
             self._slots = (time.monotonic(), n)
         return n
 
     def _launch(self) -> None:
+        tasks = sum(piece.level == 0 for _, piece in self._flying.values())
         most, held = 2 * max(1, self.slots()), self.bytes()
         first = next((w for w in self._wanted.values() if w.made is None), None)
         for wanted in self._wanted.values():
-            for part in wanted.parts:
-                if part.ref is not None or part.made is not None or wanted.made is not None or wanted.error is not None:
+            if wanted.made is not None or wanted.error is not None:
+                continue
+            for piece in wanted.pieces:
+                if piece.done or piece.flying is not None or not all(i.done for i, _, _ in piece.inputs):
                     continue
-                size = part.n * self.row_bytes
-                if len(self._flying) >= most or (held + size > self._budget and wanted is not first):
-                    return
-                self._start(wanted, part, size)
-                held += size
-                self.counts.peak_bytes = max(self.counts.peak_bytes, held)
+                size = piece.n * self.row_bytes[piece.level]
+                if piece.level:
+                    self._call(wanted, piece, size)  # its inputs are counted, and end with it
+                elif tasks < most and (held + size <= self._job.budget_bytes or wanted is first):
+                    self._start(wanted, piece, size)
+                    tasks, held = tasks + 1, held + size
+        self.counts.peak_bytes = max(self.counts.peak_bytes, self.bytes())
 
-    def _start(self, wanted: Wanted, part: Partition, size: int) -> None:
-        decisions = wanted.plan["decisions"]
-        if self._decisions[0] != decisions:
-            self._decisions = (decisions, ray.put(decisions))
-        place = {"epoch": wanted.epoch, "step": wanted.step, "rows": [part.first, part.n]}
-        part.ref = self._task.remote(self._common, self._decisions[1], place, self._threads, __version__)
-        part.bytes = size
-        self._flying[part.ref] = (wanted, part)
+    def _start(self, wanted: Wanted, piece: Piece, size: int) -> None:
+        if self._decisions[0] != wanted.decisions or self._decisions[1] is None:
+            self._decisions = (wanted.decisions, ray.put(wanted.decisions))
+        place = {"epoch": wanted.epoch, "step": wanted.step, "rows": [piece.first, piece.n]}
+        args = (self._common, self._decisions[1], place, max(1, int(self._job.num_cpus)), __version__)
+        if self._pools:
+            self._fly(wanted, piece, self._sized.remote(*args), size)
+        else:
+            self._fly(wanted, piece, [self._task.remote(*args)], size)
         self.counts.tasks += 1
 
-    def _say_what_is_missing(self, wanted: Wanted) -> None:
-        import warnings
+    def _call(self, wanted: Wanted, piece: Piece, size: int) -> None:
+        pool = self._pools[piece.level - 1]
+        actor = pool.free()
+        if actor is None:
+            return
+        cuts = [(a, b) for _, a, b in piece.inputs]
+        piece.actor = actor
+        actor.running += 1
+        call = actor.handle.call.options(num_returns=2)
+        self._fly(wanted, piece, call.remote(cuts, *(i.ref for i, _, _ in piece.inputs)), size)
 
-        flying = sum(part.made is None for part in wanted.parts)
-        cpus = ray.available_resources().get("CPU", 0)
-        warnings.warn(
-            f"epoch {wanted.epoch}, step {wanted.step}: waiting for {flying} of {len(wanted.parts)} partitions; the "
-            f"cluster has {len([n for n in ray.nodes() if n['Alive']])} nodes, room for {self.slots()} tasks of "
-            f"{self._num_cpus:g} CPU, and {cpus:g} CPU free",
-            stacklevel=4,
+    def _fly(self, wanted: Wanted, piece: Piece, refs: list[Any], size: int) -> None:
+        """`refs`: of what is waited for, and of the rows: one, or two."""
+        piece.flying, piece.ref, piece.bytes = refs[0], refs[-1], size
+        self._flying[piece.flying] = (wanted, piece)
+
+    def _missing(self, wanted: Wanted) -> str:
+        """What a batch waits for."""
+        where = f"epoch {wanted.epoch}, step {wanted.step}: waiting for"
+        for piece in wanted.pieces:
+            if piece.level and piece.flying is not None:
+                stage = self._job.stages[piece.level - 1].name
+                return f"{where} stage {stage!r}, rows {piece.first} to {piece.first + piece.n}, {piece.actor.node()}"
+        alive, cpus = sum(n["Alive"] for n in ray.nodes()), ray.available_resources().get("CPU", 0)
+        return (
+            f"{where} {sum(not p.done for p in wanted.pieces)} of {len(wanted.pieces)} partitions; the cluster has "
+            f"{alive} nodes, room for {self.slots()} tasks of {self._job.num_cpus:g} CPU, and {cpus:g} CPU free"
         )
 
     # ---- receiving ---------------------------------------------------------------------------------------------------
@@ -248,74 +325,143 @@ class Flow:
                 self._failed = e
 
     def _arrived(self, ref: Any) -> None:
-        found: Any = None
-        try:
-            found = ray.get(ref)
-        except (*_LOST, gone.RayTaskError, gone.TaskCancelledError) as e:
-            found = e
+        found = _got(ref)
         with self._changed:
-            where = self._flying.pop(ref, None)
-            if where is None:
+            wanted, piece = self._flying.get(ref, (None, None))
+            last = wanted is not None and any(piece is p for p, _, _ in wanted.parts)
+            rows = piece.ref if piece is not None else None
+        if isinstance(found, Ran) and last and rows is not None:  # the rows themselves are wanted here
+            made = _got(rows)
+            found, told = (made, found) if isinstance(made, Made) else (made, None)
+        else:
+            told = found if isinstance(found, Ran) else None
+        with self._changed:
+            if wanted is None or piece is None or self._flying.pop(ref, None) is None:
                 return  # given up
-            wanted, part = where
-            part.ref = None
-            if isinstance(found, Made):
-                part.made = found
-                part.bytes = found.nbytes
-                if len(found.ids):
-                    self.row_bytes = max(self.row_bytes, -(-found.nbytes // len(found.ids)))
-                self.counts.bytes += found.nbytes
-                self.counts.nodes[found.node] = self.counts.nodes.get(found.node, 0) + len(found.ids)
+            piece.flying = None
+            if piece.actor is not None:
+                piece.actor.running -= 1
+                piece.actor = None if isinstance(found, (Made, Ran)) else piece.actor
+            if isinstance(found, (Made, Ran)):
+                self._take_in(wanted, piece, found, told)
             elif isinstance(found, Failed):
                 wanted.error = _told(found.error, wanted, found.node)
             elif isinstance(found, _LOST):
-                self._again(wanted, part, found)
+                self._again(wanted, piece, found)
             else:
                 wanted.error = _told(found, wanted, "Ray")
+            piece.actor = None
             self._launch()
             self._changed.notify_all()
 
-    def _again(self, wanted: Wanted, part: Partition, error: BaseException) -> None:
+    def _take_in(self, wanted: Wanted, piece: Piece, found: Made | Ran, told: Ran | None) -> None:
+        rows = found.rows if isinstance(found, Ran) else len(found.ids)
+        piece.done, piece.bytes = True, found.nbytes
+        if rows:
+            self.row_bytes[piece.level] = max(self.row_bytes[piece.level], -(-found.nbytes // rows))
+        if isinstance(found, Made):
+            piece.made, piece.ref = found, None
+            self.counts.bytes += found.nbytes
+        if not piece.level:
+            self.counts.nodes[found.node] = self.counts.nodes.get(found.node, 0) + rows
+        elif told is not None:
+            self._check(wanted, piece, told)
+        for before, _, _ in piece.inputs:  # whose every reader is done lies in the store for nobody
+            if all(p.done for p in wanted.pieces if any(i is before for i, _, _ in p.inputs)):
+                before.ref, before.bytes = None, 0
+
+    def _check(self, wanted: Wanted, piece: Piece, told: Ran) -> None:
+        """Compares what a stage returned with the last time, and with its other calls."""
+        pool = self._pools[piece.level - 1]
+        stage, where = pool.stage, f"rows {piece.first} to {piece.first + piece.n}"
+        pool.rows, pool.seconds = pool.rows + told.rows, pool.seconds + told.seconds
+        wanted.hashes[piece.level, piece.first] = told.hash
+        pool.types = pool.types or told.types
+        if told.rows and told.types != pool.types:
+            types = InvalidError(f"stage {stage.name!r} returned {told.types} for {where}, and {pool.types} before")
+            wanted.error = _told(types, wanted, told.node)
+        if not stage.deterministic:
+            return
+        place = (wanted.epoch, wanted.step, piece.level, piece.first)
+        if self._hashes.setdefault(place, told.hash) != told.hash:
+            other = InvalidError(
+                f"stage {stage.name!r} gave other bytes for {where} than the first time: it is not deterministic; say "
+                "so with Stage(deterministic=False)"
+            )
+            wanted.error = _told(other, wanted, told.node)
+        while len(self._hashes) > KNOWN:
+            self._hashes.popitem(last=False)
+
+    def _again(self, wanted: Wanted, piece: Piece, error: BaseException) -> None:
         """What was lost is asked for once more; if workers die of it, row by row."""
         self.counts.again += 1
-        part.bytes = 0
-        part.lost += isinstance(error, _BLAMED)
-        if part.lost < TRIES:
+        piece.bytes, piece.ref = 0, None
+        if piece.actor is not None and isinstance(error, gone.RayActorError):
+            self._pools[piece.level - 1].lost(piece.actor)
+        loose = next((k for k, s in enumerate(self._job.stages, 1) if not s.deterministic), None)
+        if loose is not None and piece.level >= loose:
+            self._redo([p for p in wanted.pieces if p.level >= loose])  # a batch is of one execution
+        self._redo([i for i, _, _ in piece.inputs if isinstance(error, gone.ObjectLostError) or i.ref is None])
+        piece.lost += isinstance(error, _BLAMED)
+        if piece.lost < TRIES:
             return
-        if part.n > 1 and not self._whole:
-            at = wanted.parts.index(part)
-            wanted.parts[at : at + 1] = [Partition(part.first + i, 1) for i in range(part.n)]
+        if piece.n > 1 and not self._job.together and not self._pools:
+            at, place = wanted.pieces.index(piece), [p for p, _, _ in wanted.parts].index(piece)
+            _, a, b = wanted.parts[place]
+            single = [Piece(0, piece.first + i, 1) for i in range(piece.n)]
+            wanted.pieces[at : at + 1] = single
+            wanted.parts[place : place + 1] = [(p, 0, 1) for p in single[a:b]]
             return
-        rows = f"row {part.first}" if part.n == 1 else f"rows {part.first} to {part.first + part.n - 1}"
+        rows = f"row {piece.first}" if piece.n == 1 else f"rows {piece.first} to {piece.first + piece.n - 1}"
+        by = f", in stage {self._job.stages[piece.level - 1].name!r}" if piece.level else ""
         wanted.error = BrokenSampleError(
-            f"epoch {wanted.epoch}, step {wanted.step}: {rows} of the batch took {TRIES} Ray workers with them, the "
-            f"last by: {error}"
+            f"epoch {wanted.epoch}, step {wanted.step}: {rows} of the batch took {TRIES} Ray workers with them{by}, "
+            f"the last by: {error}"
         )
+
+    def _redo(self, pieces: list[Piece]) -> None:
+        """Forgets these, with what they were made of, if that is gone."""
+        for piece in pieces:
+            if piece.flying is not None:
+                self._flying.pop(piece.flying, None)
+                if piece.actor is not None:
+                    piece.actor.running -= 1
+            if piece.done:
+                self.counts.again += 1
+            piece.done, piece.ref, piece.flying, piece.made, piece.actor, piece.bytes = False, None, None, None, None, 0
+            self._redo([i for i, _, _ in piece.inputs if i.ref is None and i.flying is None])
 
     def _assemble(self) -> None:
         with self._changed:
             ready = [w for w in list(self._wanted.values())[:READY] if w.made is None and w.error is None and w.whole]
         for wanted in ready:
             try:
-                made = self._assembling.batch([p.made for p in wanted.parts if p.made], wanted.epoch, wanted.step)
+                parts = [rows_between(p.made, a, b) for p, a, b in wanted.parts if p.made is not None]
+                made = self._assembling.batch(parts, wanted.epoch, wanted.step)
             except Exception as e:  # noqa: BLE001 the reader of that batch is told
                 wanted.error = e
             else:
                 wanted.made = made
             with self._changed:
-                for part in wanted.parts:  # the store is free of them
-                    part.made = None
-                    part.bytes = 0
+                for piece in wanted.pieces:  # the store is free of them
+                    piece.made = piece.ref = None
+                    piece.bytes = 0
                 self._launch()
                 self._changed.notify_all()
+
+    # ---- about it ----------------------------------------------------------------------------------------------------
 
     def told(self) -> dict[str, Any]:
         """For statistics."""
         with self._changed:
             now, flying = self.bytes(), len(self._flying)
         about = {"tasks": self.counts.tasks, "flying": flying, "again": self.counts.again, "bytes": self.counts.bytes}
-        about |= {"in_use_bytes": now, "peak_bytes": self.counts.peak_bytes, "budget_bytes": self._budget}
-        return {**about, "slots": self.slots(), "row_bytes": self.row_bytes, "nodes": dict(self.counts.nodes)}
+        about |= {"in_use_bytes": now, "peak_bytes": self.counts.peak_bytes, "budget_bytes": self._job.budget_bytes}
+        return {**about, "slots": self.slots(), "row_bytes": self.row_bytes[-1], "nodes": dict(self.counts.nodes)}
+
+    def told_of_stages(self) -> list[dict[str, Any]]:
+        """The same, of each stage."""
+        return [pool.told() for pool in self._pools]
 
     def close(self) -> None:
         """Gives up all that is on its way, and ends the thread."""
@@ -326,7 +472,23 @@ class Flow:
             self._changed.notify_all()
         if threading.current_thread() is not self._thread:
             self._thread.join(10)
+        for pool in self._pools:
+            pool.close()
         self._assembling.close()
+
+
+def _overlaps(pieces: list[Piece], first: int, end: int) -> list[tuple[Piece, int, int]]:
+    """The pieces that have rows from `first` up to `end`, and which of their own rows these are."""
+    found = [(p, max(first - p.first, 0), min(end - p.first, p.n)) for p in pieces]
+    return [(p, a, b) for p, a, b in found if a < b]
+
+
+def _got(ref: Any) -> Any:
+    """The value, or what it was lost by."""
+    try:
+        return ray.get(ref)
+    except gone.RayError as e:
+        return e
 
 
 def _told(error: Exception, wanted: Wanted, node: str) -> Exception:

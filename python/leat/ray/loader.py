@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
 import weakref
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import ray
 
 from .. import _leat
@@ -18,8 +22,9 @@ from ..loading.making import rows_of
 from ..loading.programs import Program
 from ..program import NO_OUTPUTS
 from .cutting import Cut, cut
-from .flow import Flow
+from .flow import Flow, Job
 from .parts import Assembled, Assembling, made_of
+from .stages import Stage
 
 FIT = 24  #: batches that budget_bytes is by default, if a quarter of the cluster's stores holds them
 
@@ -38,7 +43,12 @@ class Loader(Local):
         dataset, batch_size, and all others: as of :class:`leat.Loader`. ``num_threads`` is of this process.
             ``budget_bytes`` bounds what flies and what lies in Ray's stores for this loader; one batch more is let
             through if it needs that. ``None``: 24 batches, at most a quarter of the stores.
+        stages: functions of yours on the rows that the program has made, each in actors of its own
+            (:class:`leat.ray.Stage`), one behind the other. With them, rows travel as the program makes them. On
+            several ranks the tail is ``"drop"``.
         num_cpus: of each Ray task.
+
+    Under Ray Train rank and world size are the worker's.
 
     Raises:
         leat.UnsupportedError: the data lie in the memory of this process, where no worker reads them; or
@@ -47,7 +57,13 @@ class Loader(Local):
     """
 
     def __init__(
-        self, dataset: Any, batch_size: int | None = None, *args: Any, num_cpus: float = 1, **options: Any
+        self,
+        dataset: Any,
+        batch_size: int | None = None,
+        *args: Any,
+        stages: Sequence[Stage] = (),
+        num_cpus: float = 1,
+        **options: Any,
     ) -> None:
         if not ray.is_initialized():
             raise InvalidError("Ray is not connected: call ray.init(address=...) first")
@@ -55,12 +71,16 @@ class Loader(Local):
             raise UnsupportedError("leat.ray.Loader delivers in order: leave in_order out, or use leat.Loader")
         if options.get("share"):
             raise UnsupportedError("leat.ray.Loader does not go with share=: each process asks the cluster itself")
+        if not all(isinstance(stage, Stage) for stage in stages):
+            raise TypeError("stages is a list of leat.ray.Stage(fn)")
         self._flow: Flow | None = None
-        self._num_cpus, self._budget = num_cpus, options.pop("budget_bytes", None)
+        self._stages, self._num_cpus, self._budget = tuple(stages), num_cpus, options.pop("budget_bytes", None)
         self._seen_ahead: tuple[_leat.Batch | None, Batch | None] = (None, None)
         self._window: deque[tuple[int, int]] = deque()
         self._asked_by: Any = None
         self._ended = False
+        if not options.keys() & {"rank", "world_size", "mesh"}:
+            options |= place_in_ray_train()
         super().__init__(dataset, batch_size, *args, **options)
 
     # ---- opening -----------------------------------------------------------------------------------------------------
@@ -73,11 +93,18 @@ class Loader(Local):
         self._options |= {"program": NO_OUTPUTS, "num_threads": 1, "budget_bytes": 0}
         _leat.Loader.open(**{**whole, "log_dir": None}).close()  # errors of the program are raised here
         super()._open(Program({}), on_error, mixture, log)
-        given = self._lineage._given
-        found = cut(given["outputs"], self.dataset.schema)
-        self._head = Lineage(
-            {**given, "outputs": found.head}, self._lineage._arrays, self._lineage._hash, self._log_dir
-        )
+        given = dict(self._lineage._given)
+        found = cut(given["outputs"], self.dataset.schema) if not self._stages else Cut(given["outputs"], [])
+        if self._stages and self.world_size > 1:  # calls have rows of global batches
+            if self._tail != "drop":
+                raise UnsupportedError(
+                    "stages on several ranks need drop_last=True: padded rows are in no global batch"
+                )
+            given |= {"rank": 0, "world_size": 1, "batch_size": None, "global_batch_size": self._global}
+        given["outputs"] = found.head
+        self._head = Lineage(given, self._lineage._arrays, self._lineage._hash, self._log_dir)
+        if self._loose and self._log_dir is None:
+            raise InvalidError("a stage with deterministic=False needs log_dir=, where each batch's hash is recorded")
         try:
             self._connect(found, whole["num_threads"])
         except BaseException:
@@ -86,10 +113,10 @@ class Loader(Local):
 
     def _connect(self, found: Cut, num_threads: int) -> None:
         common, rows = self._head.common(), max(1, self._global // self.world_size)
-        row_bytes, whole = self._row_bytes(common)
+        row_bytes, together = self._row_bytes(common)
         budget = _budget(self._budget, rows * row_bytes)
         assembling = Assembling(found.tails, num_threads or "auto")
-        self._flow = Flow(common, assembling, row_bytes, budget, self._num_cpus, whole)
+        self._flow = Flow(Job(common, row_bytes, budget, self._num_cpus, together, self._stages), assembling)
         self._closer = weakref.finalize(self, self._flow.close)
 
     def _row_bytes(self, common: Mapping[str, Any]) -> tuple[int, bool]:
@@ -118,7 +145,10 @@ class Loader(Local):
             return None, None
         if there is None or not core.same(there):  # a decision came in between
             batch = self._batch(core)
-        self._flow.drop(core.epoch(), core.step())
+        key = core.epoch(), core.step()
+        if self._loose:
+            self._record(key, batch)
+        self._flow.drop(key)
         return core, batch
 
     def _look(self) -> Batch | None:
@@ -143,15 +173,46 @@ class Loader(Local):
         if follow:
             self._ask_ahead(flow, key, core.rows(), decisions)
         elif not flow.knows(key):
-            flow.ask(*key, core.rows(), decisions, urgent=True)
-        made: Any = flow.take(*key)
+            if self._loose:
+                raise UnsupportedError(
+                    f"stage {self._loose[0].name!r} is not deterministic: the batch of epoch {key[0]}, step {key[1]} "
+                    "cannot be made again with the same bytes"
+                )
+            flow.ask(key, *self._rows(core.rows()), decisions, urgent=True)
+        made: Any = flow.take(key)
         if not follow:
-            flow.drop(*key)
+            flow.drop(key)
         if not made.rows():
             raise _empty(made)
         if not self._form.makers:
             self._form.learn(made)
         return self._form.batch(made)
+
+    @property
+    def _loose(self) -> list[Stage]:
+        """The stages that are not deterministic."""
+        return [stage for stage in self._stages if not stage.deterministic]
+
+    def _rows(self, mine: int) -> tuple[range, int]:
+        """The rows of this rank in the batch that is planned for the cluster, and how many that has."""
+        if not self._stages or self.world_size == 1:
+            return range(mine), mine
+        n = self._global
+        first, end = (r * n // self.world_size for r in (self.rank, self.rank + 1))
+        if end - first != mine:
+            raise UnsupportedError(
+                "a global batch that a decision has cut short does not go with stages on several ranks"
+            )
+        return range(first, end), n
+
+    def _record(self, key: tuple[int, int], batch: Batch | None) -> None:
+        """Writes down which execution of a batch was handed out."""
+        assert self._flow is not None and batch is not None and self._log_dir is not None
+        ids = hashlib.blake2b(np.asarray(batch.ids).tobytes(), digest_size=8).hexdigest()
+        line = {"epoch": key[0], "step": key[1], "rank": self.rank, "ids": ids, "hashes": self._flow.hashes(key)}
+        os.makedirs(self._log_dir, exist_ok=True)
+        with open(os.path.join(self._log_dir, f"stages-{self.rank}.jsonl"), "a") as file:
+            file.write(json.dumps(line) + "\n")
 
     def _ask_ahead(self, flow: Flow, key: tuple[int, int], rows: int, decisions: Any) -> None:
         window = self._window
@@ -162,7 +223,7 @@ class Loader(Local):
             self._asked_by = decisions
         flow.keep([*window, key], decisions)
         if not flow.knows(key):  # the first one, or one that has failed
-            flow.ask(*key, rows, decisions, urgent=True)
+            flow.ask(key, *self._rows(rows), decisions, urgent=True)
         if not window:
             window.append(key)
             self._ended = False
@@ -171,18 +232,19 @@ class Loader(Local):
             if behind is None:
                 self._ended = True  # until the window begins anew
                 return
-            flow.ask(*behind)
-            window.append(behind[:2])
+            place, n = behind
+            flow.ask(place, *self._rows(n), decisions)
+            window.append(place)
 
-    def _behind(self, key: tuple[int, int]) -> tuple[int, int, int, Any] | None:
-        """The place behind one, its rows and decisions; None where it is not known."""
+    def _behind(self, key: tuple[int, int]) -> tuple[tuple[int, int], int] | None:
+        """The place behind one, and its rows; None where it is not known."""
         epoch, step = key
         epochs = self._options["epochs"]
         for place in ((epoch, step + 1), (epoch + 1, 0)):
             if place[0] != epoch and (self._steered or 0 < epochs <= place[0]):
                 return None
             try:
-                return (*place, len(self.plan(*place)), self._asked_by)
+                return place, len(self.plan(*place))
             except IndexError:
                 continue
         return None
@@ -197,16 +259,30 @@ class Loader(Local):
     def stats(self) -> dict[str, Any]:
         """As of :class:`leat.Loader`, and ``stats()["ray"]``: tasks, partitions that were made again because a worker
         or node was lost, bytes that came, that fly and lie in stores now, and at most, the budget, and rows by node.
+        ``stats()["stages"]`` has of each stage its name, rows, seconds, actors, and whether it is nondeterministic.
         """
         found = super().stats()
         if self._flow is not None:
             found["ray"] = self._flow.told()
+            found["stages"] = self._flow.told_of_stages()
         return found
 
     def close(self) -> None:
         super().close()
         if self._flow is not None:
             self._closer()
+
+
+def place_in_ray_train() -> dict[str, int]:
+    """Rank and world size of a worker of Ray Train, if this process is one."""
+    from ray import train  # here: it imports much, and Ray may be installed without it
+
+    try:
+        context = train.get_context()
+        rank, world_size = context.get_world_rank(), context.get_world_size()
+    except Exception:  # noqa: BLE001 outside of a worker versions raise different errors, or give None
+        return {}
+    return {} if world_size is None or rank is None else {"rank": rank, "world_size": world_size}
 
 
 def _empty(made: Assembled) -> BrokenSampleError:

@@ -15,6 +15,7 @@ from ..program import Out
 from .cutting import Tail
 
 Array = np.ndarray[Any, Any]
+SMALL = ("ids", "domains", "row_keys", "valid")
 Found = tuple[str, int, str, bool, bool]  #: name, kind, dtype, whether its rows vary in length, or are images that do
 
 
@@ -81,9 +82,32 @@ def joined(parts: Sequence[Made]) -> Made:
         elif found[3]:
             lie = np.concatenate([several[0][2][:1], *(at + o[1:] for at, (_, _, o) in zip(starts, several))])
         outputs.append((found, values, lie))
-    names = ("ids", "domains", "row_keys", "valid")
-    ids, domains, keys, valid = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
+    ids, domains, keys, valid = (np.concatenate([getattr(part, name) for part in parts]) for name in SMALL)
     return Made(outputs, ids, domains, keys, valid, errors, before, "")
+
+
+def rows_between(made: Made, a: int, b: int) -> Made:
+    """The planned rows from `a` up to `b`: views."""
+    if (a, b) == (0, made.planned):
+        return made
+    gone = sorted(row for row, _, delivered, _ in made.errors if delivered < 0)
+    first, end = (k - sum(row < k for row in gone) for k in (a, b))
+    outputs = []
+    for found, values, lie in made.outputs:
+        cut: Any = lie
+        if found[4]:
+            ends = [begin for begin, *_ in lie] + [len(values)]
+            cut = [(begin - ends[first], *rest) for begin, *rest in lie[first:end]]
+            values = values[ends[first] : ends[end]]
+        elif found[3]:
+            cut = lie[first : end + 1] - lie[first]
+            values = values[int(lie[first]) : int(lie[end])]
+        elif lie is None or lie[0] == 0:
+            values = values[first:end]
+        outputs.append((found, values, cut))
+    small = {name: getattr(made, name)[first:end] for name in SMALL}
+    errors = [(row - a, planned, delivered, why) for row, planned, delivered, why in made.errors if a <= row < b]
+    return made._replace(outputs=outputs, errors=errors, planned=b - a, **small)
 
 
 class Assembled:

@@ -14,6 +14,17 @@ from ..loading.making import rows_of
 from .parts import made_of
 
 
+class Ran(NamedTuple):
+    """What is told of rows that stay in the store: small, so that it outlives them."""
+
+    nbytes: int
+    rows: int
+    node: str
+    seconds: float
+    hash: str  #: of the outputs that a stage returned
+    types: tuple[tuple[str, str, tuple[int, ...]], ...]  #: of these: name, dtype, shape of a row
+
+
 class Failed(NamedTuple):
     """An error in the place of rows: a value, so that Ray neither wraps it nor tries again."""
 
@@ -45,3 +56,11 @@ def make(common: Mapping[str, Any], decisions: Any, place: Mapping[str, Any], th
         return made_of(rows_of(planned, threads), place["rows"][1], node)
     except Exception as e:  # noqa: BLE001 whatever it is, it belongs to whoever reads that batch
         return Failed(e, node)
+
+
+def make_sized(*args: Any) -> tuple[Any, Any]:
+    """The same for rows that a stage takes: what is told of them, and they themselves, which stay in the store."""
+    made = make(*args)
+    if isinstance(made, Failed):
+        return made, None
+    return Ran(made.nbytes, len(made.ids), made.node, 0.0, "", ()), made

@@ -1,0 +1,81 @@
+"""The actors of a stage: as many as its calls need, between its bounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import ray
+
+from .stages import Runner, Stage
+
+QUEUED = 2  #: calls of an actor at a time: one that runs, and the next one, whose rows fly
+
+
+@dataclass(eq=False)
+class Actor:
+    handle: Any
+    where: Any
+    running: int = 0
+
+    def node(self) -> str:
+        """Where it is, as far as that is known."""
+        known = ray.wait([self.where], timeout=0)[0]
+        return f"on {ray.get(self.where)}" if known else "whose actor has not started: no node has room for it"
+
+
+class Pool:
+    """Actors of one stage, and what they have done."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        self.rows, self.seconds = 0, 0.0
+        self.types: tuple[Any, ...] = ()  #: of what it returns
+        self._actors: list[Actor] = []
+        self._options = {"num_cpus": stage.num_cpus, "num_gpus": stage.num_gpus, "max_restarts": 0}
+        self._least, self._most = stage.actors or (1, 0)
+        for _ in range(self._least):
+            self._start()
+
+    @property
+    def cpus(self) -> float:
+        """Those that its actors take."""
+        return len(self._actors) * self.stage.num_cpus
+
+    def _start(self) -> Actor:
+        handle = ray.remote(Runner).options(**self._options).remote(self.stage.fn, self.stage.name)
+        actor = Actor(handle, handle.where.remote())
+        self._actors.append(actor)
+        return actor
+
+    def free(self) -> Actor | None:
+        """An actor that takes a call; None: all are busy, and there is no room for one more."""
+        best = min(self._actors, key=lambda actor: actor.running, default=None)
+        if best is not None and best.running < QUEUED:
+            return best
+        return self._start() if self._fits() else None
+
+    def _fits(self) -> bool:
+        if self._most:
+            return len(self._actors) < self._most
+        free, spare = ray.available_resources(), 1  # a CPU is left for the tasks that feed it
+        gpus = self.stage.num_gpus
+        return bool(free.get("CPU", 0) - spare >= self.stage.num_cpus and free.get("GPU", 0) >= gpus)
+
+    def lost(self, actor: Actor) -> None:
+        """An actor has died: another one takes its place."""
+        if actor in self._actors:
+            self._actors.remove(actor)
+            if len(self._actors) < self._least:
+                self._start()
+
+    def told(self) -> dict[str, Any]:
+        """For statistics."""
+        about = {"name": self.stage.name, "rows": self.rows, "seconds": self.seconds, "actors": len(self._actors)}
+        return {**about, "nondeterministic": not self.stage.deterministic}
+
+    def close(self) -> None:
+        """Ends the actors."""
+        for actor in self._actors:
+            ray.kill(actor.handle)
+        self._actors.clear()

@@ -1,0 +1,232 @@
+"""Stages of leat.ray.Loader: functions on rows, in actors of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from photo_support import png
+
+import leat
+import leat.ray
+
+ops = leat.ops
+Stage = leat.ray.Stage
+OUTPUTS = {"image": [ops.Decode(), ops.RandomResizedCrop(8), ops.ToDtype("float32")], "y": [], "tokens": []}
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> leat.Dataset:
+    path, rng = tmp_path_factory.mktemp("stages") / "a.leat", np.random.default_rng(0)
+    with leat.Writer(path, {"image": "image", "y": "int64", "tokens": leat.field("int32", (None,))}) as w:
+        for i in range(50):
+            image = rng.integers(0, 256, (12, 15, 3)).astype(np.uint8)
+            w.add(image=png(image), y=i, tokens=np.arange(i % 5, dtype=np.int32))
+    return leat.open(path)
+
+
+def mean(rows: dict[str, Any]) -> dict[str, Any]:
+    rows["image"][:] += 0  # its own to write to
+    n = len(rows["ids"])
+    lengths = np.diff(rows["tokens"].offsets)
+    return {"mean": rows["image"].mean((1, 2, 3)), "lengths": lengths, "of": np.full(n, n), "key": rows["row_keys"]}
+
+
+class Embeds:
+    """A class is made once in each actor."""
+
+    def __init__(self) -> None:
+        self.axes = (1, 2, 3)
+
+    def __call__(self, rows: dict[str, Any]) -> dict[str, Any]:
+        return {"image": rows["image"].max(self.axes)}
+
+
+def loader(ds: Any, *stages: Stage, **options: Any) -> leat.ray.Loader:
+    return leat.ray.Loader(
+        ds,
+        **{"batch_size": 16, "outputs": OUTPUTS, "shuffle": True, "seed": 1, "framework": "numpy", **options},
+        stages=stages,
+    )
+
+
+def expected(ds: Any, n: int) -> list[dict[str, Any]]:
+    """The stages on the batches of a loader on one host."""
+    found, embeds = [], Embeds()
+    for batch in leat.Loader(ds, 16, outputs=OUTPUTS, shuffle=True, seed=1, framework="numpy"):
+        rows = {**batch, "ids": batch.ids, "row_keys": batch.row_keys}
+        parts = [batch.ids[a : a + n] for a in range(0, batch.size, n)]
+        of = np.concatenate([np.full(len(p), len(p)) for p in parts])
+        found.append({**rows, **mean(rows), "of": of, **embeds(rows)})
+    return found
+
+
+def test_stages_see_rows_behind_the_program_in_calls_of_their_size(cluster: Any, photos: leat.Dataset) -> None:
+    for framework in ("numpy", "torch"):
+        with loader(
+            photos, Stage(mean, batch_size=5), Stage(Embeds, batch_size=7, num_cpus=0), framework=framework, epochs=1
+        ) as far:
+            made, want = list(far), expected(photos, 5)
+            assert len(made) == len(want) == 4
+            for batch, values in zip(made, want):
+                assert list(batch) == ["image", "y", "tokens", "mean", "lengths", "of", "key"]
+                for name in batch:
+                    value = batch[name].values if name == "tokens" else batch[name]
+                    wanted = values[name].values if name == "tokens" else values[name]
+                    np.testing.assert_array_equal(np.asarray(value), wanted, err_msg=name)
+                np.testing.assert_array_equal(np.asarray(batch.ids), values["ids"])
+            told = far.stats()["stages"]
+            assert [(s["name"], s["rows"], s["nondeterministic"]) for s in told[:1]] == [("mean", 50, False)]
+            assert told[1]["rows"] >= 50 and told[1]["seconds"] > 0 and told[1]["actors"] >= 1
+            again = far.batch_at(0, 2)
+            np.testing.assert_array_equal(np.asarray(again["image"]), np.asarray(made[2]["image"]))
+
+
+def test_ranks_cut_the_calls_of_global_batches(cluster: Any, photos: leat.Dataset) -> None:
+    whole = [b["of"] for b in loader(photos, Stage(mean, batch_size=5), drop_last=True)]
+    for rank in range(2):
+        with loader(
+            photos,
+            Stage(mean, batch_size=5),
+            batch_size=None,
+            global_batch_size=16,
+            rank=rank,
+            world_size=2,
+            drop_last=True,
+        ) as far:
+            assert [b["of"].tolist() for b in far] == [b[8 * rank : 8 * rank + 8].tolist() for b in whole]
+    with pytest.raises(leat.UnsupportedError, match="drop_last"):
+        loader(photos, Stage(mean), rank=0, world_size=2)
+
+
+def kills_once(rows: dict[str, Any]) -> dict[str, Any]:
+    mark = Path(os.environ["PYTHONPATH"], "..", "..", "build", "killed")
+    if 7 in rows["ids"] and not mark.exists():
+        mark.parent.mkdir(exist_ok=True)
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return {"twice": rows["y"] * 2}
+
+
+def test_an_actor_that_dies_is_replaced_and_its_rows_made_again(cluster: Any, photos: leat.Dataset) -> None:
+    mark = Path(__file__).parent / ".." / ".." / "build" / "killed"
+    mark.unlink(missing_ok=True)
+    with loader(photos, Stage(kills_once, batch_size=4)) as far:
+        for batch in far:
+            np.testing.assert_array_equal(batch["twice"], 2 * batch["y"])
+        assert far.stats()["ray"]["again"] >= 1
+    mark.unlink()
+
+
+def test_a_node_that_dies_takes_no_row_with_it(cluster: Any, photos: leat.Dataset) -> None:
+    with loader(photos, Stage(mean, batch_size=5, num_cpus=0)) as far:
+        want = [b["mean"] for b in far]
+        for batch in far:
+            if batch.step == 0:
+                cluster.kill_node(cluster.nodes[0])
+                cluster.nodes.append(cluster.add_node())
+            assert batch.size in (16, 2)
+        far.set_epoch(0)
+        np.testing.assert_array_equal(np.concatenate([b["mean"] for b in far]), np.concatenate(want))
+
+
+def noise(rows: dict[str, Any]) -> dict[str, Any]:
+    return {"noise": np.frombuffer(os.urandom(8 * len(rows["ids"])), np.int64)}
+
+
+def test_a_stage_that_is_not_deterministic_says_so_or_is_found_out(
+    cluster: Any, photos: leat.Dataset, tmp_path: Path
+) -> None:
+    with loader(photos, Stage(noise)) as far:
+        next(iter(far))
+        with pytest.raises(leat.InvalidError, match=r"stage 'noise' gave other bytes .*epoch 0, step 0"):
+            far.batch_at(0, 0)
+    with pytest.raises(leat.InvalidError, match="needs log_dir"):
+        loader(photos, Stage(noise, deterministic=False))
+    with loader(photos, Stage(noise, deterministic=False), log_dir=tmp_path) as far:
+        made = list(far)
+        with pytest.raises(leat.UnsupportedError, match="'noise' is not deterministic.*same bytes"):
+            far.batch_at(0, 0)
+        assert far.stats()["stages"][0]["nondeterministic"]
+    lines = [json.loads(line) for line in (tmp_path / "stages-0.jsonl").read_text().splitlines()]
+    assert [(each["epoch"], each["step"]) for each in lines] == [(0, 0), (0, 1), (0, 2), (0, 3)]
+    assert len({each["hashes"][0] for each in lines}) == 4 == len(made)
+
+
+def raises(rows: dict[str, Any]) -> dict[str, Any]:
+    raise ZeroDivisionError("no embedding")
+
+
+def short(rows: dict[str, Any]) -> dict[str, Any]:
+    return {"x": np.zeros(3)}
+
+
+def text(rows: dict[str, Any]) -> dict[str, Any]:
+    return {"x": ["a"] * len(rows["ids"])}
+
+
+def nothing(rows: dict[str, Any]) -> Any:
+    return None
+
+
+def other(rows: dict[str, Any]) -> dict[str, Any]:
+    return {"x": np.zeros((len(rows["ids"]), 1 + int(rows["ids"][0]) % 5))}
+
+
+WRONG = {
+    raises: (ZeroDivisionError, "no embedding"),
+    short: (leat.InvalidError, r"output 'x' of the stage has 3 rows, and was given 16"),
+    text: (leat.InvalidError, "an array of numbers is wanted"),
+    nothing: (leat.InvalidError, "the stage returned NoneType"),
+    other: (leat.InvalidError, r"stage 'other' returned .*'x', 'float64', \(\d,\)"),
+}
+
+
+@pytest.mark.parametrize("fn", WRONG, ids=lambda fn: fn.__name__)
+def test_what_a_stage_does_wrong_is_said_with_its_place(cluster: Any, photos: leat.Dataset, fn: Any) -> None:
+    kind, words = WRONG[fn]
+    with loader(photos, Stage(fn)) as far, pytest.raises(kind, match=words) as e:
+        list(far)
+    said = str(e.value) + " ".join(getattr(e.value, "__notes__", []))
+    assert "epoch 0, step " in said and "node " in said and fn.__name__ in said
+
+
+def hangs(rows: dict[str, Any]) -> dict[str, Any]:
+    signal.pause()
+    return {}
+
+
+def test_a_stage_that_hangs_is_named_and_ends_by_an_interrupt(
+    cluster: Any, photos: leat.Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("leat.ray.flow.PATIENCE_S", 1.0)
+
+    class Interrupted(Exception):
+        pass
+
+    def show(message: Any, *_: Any, **__: Any) -> None:
+        if "stage 'hangs'" in str(message) and "has not started" not in str(message):
+            raise Interrupted(str(message))
+
+    with loader(photos, Stage(hangs)) as far:
+        monkeypatch.setattr(warnings, "showwarning", show)
+        with pytest.raises(Interrupted, match=r"epoch 0, step 0: waiting for stage 'hangs', rows 0 to 16, on .*node "):
+            warnings.simplefilter("always")
+            next(iter(far))
+        assert far.state_dict()["at"] == {"epoch": 0, "row": 0}
+
+
+def test_what_no_cluster_can_run_is_said_at_once(cluster: Any, photos: leat.Dataset) -> None:
+    with pytest.raises(leat.InvalidError, match="actors of stages take 2 of them, and a task 1"):
+        loader(photos, Stage(mean, actors=(2, 2)))
+    for wrong in ({"batch_size": 0}, {"actors": (2, 1)}):
+        with pytest.raises(ValueError, match="of a stage"):
+            Stage(mean, **wrong)
+    with pytest.raises(TypeError, match="function or a class"):
+        Stage(3)  # type: ignore[arg-type]
