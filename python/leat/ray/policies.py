@@ -1,0 +1,249 @@
+"""Who runs next on a cluster: pure functions, which the loader on Ray and the simulator (bench/cluster_sim.py) share.
+
+Plain numbers go in and decisions come out; nothing here knows Ray, a clock or a process. Two families:
+
+- `admit`, `actors_wanted` and what they rest on are leat's own. Whatever is launched has room for all that it will
+  become until it is delivered, so nothing that runs waits for memory and nothing spills.
+- `launch`, `seconds_per_partition` and `refilled` are Algorithms 1 and 2 of the paper that describes Ray Data: "The
+  Streaming Batch Model for Efficient and Fault-Tolerant Heterogeneous Execution", arXiv 2501.12407. leat does not
+  schedule by them; the simulator shows them beside leat's.
+
+Batches are numbered in the order in which they are delivered, across epochs.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+TASK_S = 1.7e-3  #: CPU seconds of an empty task, all processes of Ray together (measured with Ray 2.60)
+TASK_SHARE = 0.05  #: of a partition's time may go to its task
+IDLE_CALLS = 10  #: an actor ends after it had no call for the time of so many
+
+
+@dataclass(frozen=True)
+class Partition:
+    """A run of rows of one global batch that is not made yet, or must be made again."""
+
+    batch: int
+    part: int  #: its place in the batch
+    made_bytes: int  #: of its rows as they come from the program, which says their sizes
+
+
+@dataclass(frozen=True)
+class Call:
+    """Rows of one global batch which lie before a stage, all there."""
+
+    batch: int
+    call: int  #: its place in the batch
+
+
+@dataclass(frozen=True)
+class Queue:
+    """A stage with what waits for it."""
+
+    free: int  #: actors without a call
+    calls: Sequence[Call] = ()  #: that wait, in order
+    growth: float | None = None  #: largest ratio of bytes out to bytes in so far (`grown`); None before the first call
+
+
+@dataclass(frozen=True)
+class State:
+    """All that admission looks at. Bytes are counted by the loader: from launching to delivery, `peak_bytes` of each
+    partition, or what was measured of it where that is more."""
+
+    budget_bytes: int
+    held_bytes: int
+    first: int  #: the earliest batch that is not delivered
+    wanted: Iterable[Partition]  #: in order of batch and part; read only as far as they are admitted
+    slots: Mapping[str, int]  #: tasks that could start now, by node; nodes without any may be left out
+    stages: Sequence[Queue] = ()
+    ahead: int | None = None  #: batches from `first` on that may be worked on (`batches_ahead`); None: no limit
+
+
+@dataclass(frozen=True)
+class Make:
+    """Launch a task that makes `partition` on `node`, and count `peak_bytes` for it."""
+
+    partition: Partition
+    node: str
+    peak_bytes: int
+
+
+@dataclass(frozen=True)
+class Run:
+    """Give `call` to an actor of the stage of that number."""
+
+    stage: int
+    call: Call
+
+
+def admit(state: State) -> list[Make | Run]:
+    """The launches to do now, in order.
+
+    Calls of stages come first, as their memory is reserved, and by the earliest batch. Then partitions are made in
+    order, each where most slots are free, while
+
+    - the bytes held and its own are at most the budget, or it belongs to the earliest undelivered batch, and
+    - it is within `ahead` batches.
+
+    The first one that does not fit ends it: a small one behind it would take the room that it waits for. So what is
+    held without the earliest batch is at most the budget, and with it at most the budget and one batch; and that batch
+    never waits for memory, so the run goes on whatever the budget is. Before a stage has been measured, only the
+    earliest batch is made.
+    """
+    runs = [
+        Run(number, call)
+        for number, stage in enumerate(state.stages)
+        for call in heapq.nsmallest(stage.free, stage.calls, key=lambda call: (call.batch, call.call))
+    ]
+    runs.sort(key=lambda run: (run.call.batch, -run.stage))
+    launches: list[Make | Run] = [*runs]
+
+    growths = [stage.growth for stage in state.stages]
+    free = [(-slots, node) for node, slots in state.slots.items() if slots > 0]
+    heapq.heapify(free)
+    held = state.held_bytes
+    for partition in state.wanted:
+        if not free:
+            break
+        needed = peak_bytes(partition.made_bytes, growths)
+        if partition.batch != state.first and (
+            None in growths
+            or held + needed > state.budget_bytes
+            or (state.ahead is not None and partition.batch >= state.first + state.ahead)
+        ):
+            break
+        held += needed
+        slots, node = free[0]
+        if slots == -1:
+            heapq.heappop(free)
+        else:
+            heapq.heapreplace(free, (slots + 1, node))
+        launches.append(Make(partition, node, needed))
+    return launches
+
+
+def peak_bytes(made_bytes: int, growths: Sequence[float | None] = ()) -> int:
+    """The most that a partition holds on its way: at each stage its rows lie there before and after the call. A stage
+    that has not been measured counts as one that keeps their size."""
+    before, peak = float(made_bytes), float(made_bytes)
+    for growth in growths:
+        after = before * (1.0 if growth is None else growth)
+        peak = max(peak, before + after)
+        before = after
+    return math.ceil(peak)
+
+
+def grown(growth: float | None, bytes_in: int, bytes_out: int) -> float:
+    """`Queue.growth` after a call: the largest so far. A later call that gives still more than it is counted as it is,
+    so what is held may pass the bound by as much as outputs grew since their partitions were admitted."""
+    return max(growth or 0.0, bytes_out / max(bytes_in, 1))
+
+
+def batches_ahead(latency_s: float, step_s: float) -> int:
+    """As many batches as hide the latency, by Little's law: those that a consumer takes (one per `step_s`, its own time
+    without waiting) while one is on its way (`latency_s`, the longest from launching to having it), and the next."""
+    return 1 + math.ceil(latency_s / step_s) if step_s > 0 else 1 << 30
+
+
+def rows_per_partition(batch_rows: int, row_s: float, slots: int) -> int:
+    """Rows that share a task: as few as use all slots for one batch, but so many that the task itself costs at most
+    `TASK_SHARE` of them. Bytes of a batch do not depend on it."""
+    fewest = math.ceil(TASK_S / TASK_SHARE / row_s) if row_s > 0 else batch_rows
+    return min(batch_rows, max(fewest, math.ceil(batch_rows / max(slots, 1))))
+
+
+@dataclass(frozen=True)
+class Load:
+    """How busy the actors of a stage are."""
+
+    actors: int
+    least: int
+    most: int
+    wait_s: float  #: until a call that arrived now would begin
+    call_s: float  #: of one call
+    start_s: float  #: from asking for an actor to its first call
+    idle_s: float = 0.0  #: how long one of them has had no call
+
+
+def actors_wanted(load: Load) -> int:
+    """The number of actors that a stage should have, between its bounds: one more where its queue waits longer than
+    both a call and the start of an actor take (a shorter queue is gone before it could help), one less where one was
+    idle for long."""
+    dear = max(load.call_s, load.start_s)
+    wanted = load.actors
+    if load.wait_s > dear:
+        wanted += 1
+    elif load.idle_s > IDLE_CALLS * dear:
+        wanted -= 1
+    return max(load.least, min(load.most, wanted))
+
+
+@dataclass(frozen=True)
+class Operator:
+    """An operator of the streaming batch model. Times and sizes are averages of its tasks so far; `slots` of None says
+    that it has not been measured and is left out of Algorithm 2."""
+
+    queued: int  #: partitions in its input queue; of the source, those not read yet
+    free: int  #: tasks that its resources let start now
+    output_bytes: int  #: of one task
+    buffered_bytes: int = 0  #: of its outputs in the next operator's queue
+    space_bytes: float = math.inf  #: that its output buffer has left
+    input_bytes: int = 0  #: of one task
+    task_s: float = 0.0
+    slots: float | None = None  #: tasks of it that can run at once
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """Operators in order, the first of which is the source, and the memory budget of Algorithms 1 and 2 in bytes."""
+
+    operators: Sequence[Operator]
+    budget_bytes: float
+
+
+def launch(pipeline: Pipeline) -> tuple[list[int], float]:
+    """One turn of Algorithm 1 of arXiv 2501.12407: the operators that each launch a task now, and the budget left.
+
+    A source task is launched where the budget has room for its estimated output, which it is debited. Then, of the
+    operators with input, resources and room for their output, the one with the least buffered output launches a task:
+    it is the one whose reader is likeliest to run dry. A scheduler calls this until it launches nothing.
+    """
+    source, *others = pipeline.operators
+    budget, launched = pipeline.budget_bytes, list[int]()
+    free = [operator.free for operator in pipeline.operators]
+    if source.queued and free[0] and budget >= source.output_bytes:
+        budget -= source.output_bytes
+        launched.append(0)
+    ready = [
+        (operator.buffered_bytes, number)
+        for number, operator in enumerate(others, 1)
+        if operator.queued and free[number] and operator.space_bytes >= operator.output_bytes
+    ]
+    if ready:
+        launched.append(min(ready)[1])
+    return launched, budget
+
+
+def seconds_per_partition(pipeline: Pipeline) -> float:
+    """The P of Algorithm 2 of arXiv 2501.12407: seconds that the operators after the source take for one of its
+    partitions, P = sum over i of (T_i / E_i) a_(i-1) with a_0 = 1 and a_i = a_(i-1) O_i / I_i, where T_i is a task's
+    time, E_i how many run at once, I_i and O_i the bytes that go in and come out."""
+    seconds, share = 0.0, 1.0
+    for operator in pipeline.operators[1:]:
+        if operator.slots:
+            seconds += operator.task_s / operator.slots * share
+            share *= operator.output_bytes / max(operator.input_bytes, 1)
+    return seconds
+
+
+def refilled(pipeline: Pipeline, elapsed_s: float, limit_bytes: float) -> float:
+    """The budget after `elapsed_s`, by Algorithm 2 of arXiv 2501.12407, which runs once a second: it grows by the
+    source's output for each P that has passed, as fast as the operators after it take that in, up to the memory that
+    there is. Before anything has been measured it stays."""
+    seconds = seconds_per_partition(pipeline)
+    gained = pipeline.operators[0].output_bytes * elapsed_s / seconds if seconds else 0.0
+    return min(limit_bytes, pipeline.budget_bytes + gained)
