@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 TASK_S = 1.7e-3  #: CPU seconds of an empty task, all processes of Ray together (measured with Ray 2.60)
 TASK_SHARE = 0.05  #: of a partition's time may go to its task
 IDLE_CALLS = 10  #: an actor ends after it had no call for the time of so many
+LATE = 2  #: a partition is late after so many times the longest that others took
 
 
 @dataclass(frozen=True)
@@ -58,9 +59,11 @@ class State:
     held_bytes: int
     first: int  #: the earliest batch that is not delivered
     wanted: Iterable[Partition]  #: in order of batch and part; read only as far as they are admitted
-    slots: Mapping[str, int]  #: tasks that could start now, by node; nodes without any may be left out
+    slots: Mapping[str, int]  #: tasks that could start now, by node, without nodes that owe a late partition
     stages: Sequence[Queue] = ()
     ahead: int | None = None  #: batches from `first` on that may be worked on (`batches_ahead`); None: no limit
+    late: Sequence[Partition] = ()  #: of the earliest batch: launched once and `is_late`
+    first_bytes: int = 0  #: `peak_bytes` of all of the earliest batch; read only where some of it is late
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,9 @@ def admit(state: State) -> list[Make | Run]:
     held without the earliest batch is at most the budget, and with it at most the budget and one batch; and that batch
     never waits for memory, so the run goes on whatever the budget is. Before a stage has been measured, only the
     earliest batch is made.
+
+    A late partition is made a second time where that keeps the same bound, once the rest of its batch has been
+    launched. So a node that died without a word holds up delivery for that long, and not until Ray finds it dead.
     """
     runs = [
         Run(number, call)
@@ -100,30 +106,46 @@ def admit(state: State) -> list[Make | Run]:
         for call in heapq.nsmallest(stage.free, stage.calls, key=lambda call: (call.batch, call.call))
     ]
     runs.sort(key=lambda run: (run.call.batch, -run.stage))
-    launches: list[Make | Run] = [*runs]
 
-    growths = [stage.growth for stage in state.stages]
+    makes = list[Make]()
     free = [(-slots, node) for node, slots in state.slots.items() if slots > 0]
     heapq.heapify(free)
-    held = state.held_bytes
-    for partition in state.wanted:
+    for partition, needed in _fitting(state):
         if not free:
             break
-        needed = peak_bytes(partition.made_bytes, growths)
-        if partition.batch != state.first and (
-            None in growths
-            or held + needed > state.budget_bytes
-            or (state.ahead is not None and partition.batch >= state.first + state.ahead)
-        ):
-            break
-        held += needed
         slots, node = free[0]
         if slots == -1:
             heapq.heappop(free)
         else:
             heapq.heapreplace(free, (slots + 1, node))
-        launches.append(Make(partition, node, needed))
-    return launches
+        makes.append(Make(partition, node, needed))
+    return [*runs, *makes]
+
+
+def _fitting(state: State) -> Iterator[tuple[Partition, int]]:
+    """The partitions that there is memory for, in order, each with its bytes. The caller takes as many as it has slots
+    for: each that is asked for is counted as held."""
+    growths, held = [stage.growth for stage in state.stages], state.held_bytes
+    end = state.first + state.ahead if state.ahead is not None else math.inf
+    wanted = iter(state.wanted)
+    partition = next(wanted, None)
+    while partition and partition.batch == state.first:
+        needed = peak_bytes(partition.made_bytes, growths)
+        held += needed
+        yield partition, needed
+        partition = next(wanted, None)
+    for late in state.late:
+        needed = peak_bytes(late.made_bytes, growths)
+        if held + needed <= state.budget_bytes + state.first_bytes:
+            held += needed
+            yield late, needed
+    while partition and partition.batch < end and None not in growths:
+        needed = peak_bytes(partition.made_bytes, growths)
+        if held + needed > state.budget_bytes:
+            return
+        held += needed
+        yield partition, needed
+        partition = next(wanted, None)
 
 
 def peak_bytes(made_bytes: int, growths: Sequence[float | None] = ()) -> int:
@@ -147,6 +169,12 @@ def batches_ahead(latency_s: float, step_s: float) -> int:
     """As many batches as hide the latency, by Little's law: those that a consumer takes (one per `step_s`, its own time
     without waiting) while one is on its way (`latency_s`, the longest from launching to having it), and the next."""
     return 1 + math.ceil(latency_s / step_s) if step_s > 0 else 1 << 30
+
+
+def is_late(running_s: float, latency_s: float) -> bool:
+    """Whether a partition of the earliest batch that was launched `running_s` ago should be made a second time. It is
+    the same bytes whoever makes it, so the first that arrives is taken. `latency_s`: the longest that others took."""
+    return running_s > LATE * latency_s
 
 
 def rows_per_partition(batch_rows: int, row_s: float, slots: int) -> int:
@@ -230,10 +258,14 @@ def launch(pipeline: Pipeline) -> tuple[list[int], float]:
 
 def seconds_per_partition(pipeline: Pipeline) -> float:
     """The P of Algorithm 2 of arXiv 2501.12407: seconds that the operators after the source take for one of its
-    partitions, P = sum over i of (T_i / E_i) a_(i-1) with a_0 = 1 and a_i = a_(i-1) O_i / I_i, where T_i is a task's
-    time, E_i how many run at once, I_i and O_i the bytes that go in and come out."""
+    tasks, P = sum over i of (T_i / E_i) a_(i-1) with a_i = a_(i-1) O_i / I_i, where T_i is a task's time, E_i how many
+    run at once, I_i and O_i the bytes that go in and come out. a_0 is 1 in the paper, where the first operator's task
+    takes what a source task gives; here it is the number of its tasks that this makes."""
+    source, *others = pipeline.operators
     seconds, share = 0.0, 1.0
-    for operator in pipeline.operators[1:]:
+    if others and others[0].input_bytes:
+        share = source.output_bytes / others[0].input_bytes
+    for operator in others:
         if operator.slots:
             seconds += operator.task_s / operator.slots * share
             share *= operator.output_bytes / max(operator.input_bytes, 1)
