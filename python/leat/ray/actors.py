@@ -31,6 +31,7 @@ class Pool:
         self.stage = stage
         self.rows, self.seconds = 0, 0.0
         self.types: tuple[Any, ...] = ()  #: of what it returns
+        self.growth: float | None = None  #: bytes that come out for one that goes in, at most
         self._actors: list[Actor] = []
         self._options = {"num_cpus": stage.num_cpus, "num_gpus": stage.num_gpus, "max_restarts": 0}
         self._least, self._most = stage.actors or (1, 0)
@@ -48,12 +49,19 @@ class Pool:
         self._actors.append(actor)
         return actor
 
-    def free(self) -> Actor | None:
-        """An actor that takes a call; None: all are busy, and there is no room for one more."""
-        best = min(self._actors, key=lambda actor: actor.running, default=None)
-        if best is not None and best.running < QUEUED:
-            return best
-        return self._start() if self._fits() else None
+    def room(self, calls: int) -> int:
+        """How many of so many calls the actors take now; if they are too few and there is room, one more is started."""
+        room = sum(max(0, QUEUED - actor.running) for actor in self._actors)
+        if calls > room and self._fits():
+            self._start()
+            room += QUEUED
+        return room
+
+    def take(self) -> Actor:
+        """The actor for a call that there is room for."""
+        actor = min(self._actors, key=lambda actor: actor.running)
+        actor.running += 1
+        return actor
 
     def _fits(self) -> bool:
         if self._most:

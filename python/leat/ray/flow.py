@@ -10,7 +10,7 @@ import threading
 import time
 import warnings
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,12 +21,14 @@ from .. import __version__
 from ..errors import BrokenSampleError, Error, InvalidError
 from .actors import Pool
 from .parts import Assembled, Assembling, Made, rows_between
+from .policies import Call, Make, Partition, Queue, State, admit, grown
 from .stages import Stage
 from .tasks import Failed, Ran, make, make_sized
 
 READY = 2  #: batches that are put together before they are asked for
 TRIES = 3  #: workers that a partition may take with it; then its rows are made one by one, and the row is broken that
 #: takes as many
+QUEUED = 2  #: tasks for each that can run: the next one waits at its node
 PART = 16 << 20  #: bytes of a partition, about
 LOOK_S = 0.05  #: how long a look at what flies waits
 KNOWN = 4096  #: calls of stages whose hashes are kept, to compare
@@ -61,7 +63,8 @@ class Piece:
     done: bool = False
     made: Made | None = None  #: here
     lost: int = 0  #: workers that died while they made it
-    bytes: int = 0
+    bytes: int = 0  #: that fly, or lie in stores
+    reserved: int = 0  #: of rows of the program: the most that they may become on their way through stages
 
 
 @dataclass
@@ -120,7 +123,7 @@ class Flow:
         self._task = ray.remote(make).options(**options)
         self._sized = ray.remote(make_sized).options(num_returns=2, **options)
         self._pools = [Pool(stage) for stage in job.stages]
-        self.row_bytes = [job.row_bytes] * (1 + len(job.stages))  #: at most, as seen, by level
+        self.row_bytes = job.row_bytes  #: at most, as seen
         self.counts = Counts()
         self._hashes: OrderedDict[tuple[int, int, int, int], str] = OrderedDict()  # of what stages returned
         self._wanted: OrderedDict[tuple[int, int], Wanted] = OrderedDict()
@@ -141,7 +144,7 @@ class Flow:
 
     def ahead(self, rows: int) -> int:
         """How many batches of so many rows are worth asking for."""
-        return max(2, min(64, self._job.budget_bytes // max(1, rows * sum(self.row_bytes))))
+        return max(2, min(64, self._job.budget_bytes // max(1, rows * self.row_bytes)))
 
     def keep(self, keys: list[tuple[int, int]], decisions: Any) -> None:
         """Gives up what is on its way, except for these batches as planned by these decisions."""
@@ -182,7 +185,7 @@ class Flow:
     def _runs(self, first: int, end: int) -> list[tuple[int, int]]:
         """Rows in runs of about the bytes of a partition."""
         rows = end - first
-        size = rows if self._job.together else max(1, min(rows, PART // max(1, self.row_bytes[0])))
+        size = rows if self._job.together else max(1, min(rows, PART // max(1, self.row_bytes)))
         n = -(-rows // size)
         borders = [first + i * rows // n for i in range(n + 1)]
         return list(zip(borders, borders[1:]))
@@ -228,7 +231,7 @@ class Flow:
             if piece.actor is not None:
                 piece.actor.running -= 1
             piece.ref = piece.flying = piece.made = piece.actor = None
-            piece.bytes = 0
+            piece.bytes = piece.reserved = 0
 
     # ---- launching ---------------------------------------------------------------------------------------------------
 
@@ -246,48 +249,68 @@ class Flow:
         return n
 
     def _launch(self) -> None:
-        tasks = sum(piece.level == 0 for _, piece in self._flying.values())
-        most, held = 2 * max(1, self.slots()), self.bytes()
-        first = next((w for w in self._wanted.values() if w.made is None), None)
-        for wanted in self._wanted.values():
-            if wanted.made is not None or wanted.error is not None:
-                continue
-            for piece in wanted.pieces:
-                if piece.done or piece.flying is not None or not all(i.done for i, _, _ in piece.inputs):
-                    continue
-                size = piece.n * self.row_bytes[piece.level]
-                if piece.level:
-                    self._call(wanted, piece, size)  # its inputs are counted, and end with it
-                elif tasks < most and (held + size <= self._job.budget_bytes or wanted is first):
-                    self._start(wanted, piece, size)
-                    tasks, held = tasks + 1, held + size
+        """Starts what there is room for (policies.py)."""
+        order = [w for w in self._wanted.values() if w.made is None and w.error is None]
+        if not order:
+            return
+        flying = sum(piece.level == 0 for _, piece in self._flying.values())
+        slots = {"any": QUEUED * max(1, self.slots()) - flying}
+        state = State(
+            self._job.budget_bytes,
+            sum(max(piece.reserved, piece.bytes) for w in order for piece in w.pieces),
+            0,
+            self._partitions(order),
+            slots,
+            [self._queue(k, pool, order) for k, pool in enumerate(self._pools, 1)],
+        )
+        for launch in admit(state):
+            if isinstance(launch, Make):
+                wanted = order[launch.partition.batch]
+                self._start(wanted, wanted.pieces[launch.partition.part], launch.peak_bytes)
+            else:
+                wanted = order[launch.call.batch]
+                self._call(wanted, wanted.pieces[launch.call.call])
         self.counts.peak_bytes = max(self.counts.peak_bytes, self.bytes())
 
-    def _start(self, wanted: Wanted, piece: Piece, size: int) -> None:
+    def _partitions(self, order: list[Wanted]) -> Iterator[Partition]:
+        """Those that are to be made, in order."""
+        for batch, wanted in enumerate(order):
+            for part, piece in enumerate(wanted.pieces):
+                if not (piece.level or piece.done or piece.flying):
+                    yield Partition(batch, part, piece.n * self.row_bytes)
+
+    def _queue(self, level: int, pool: Pool, order: list[Wanted]) -> Queue:
+        """The calls of a stage whose rows are all there."""
+        calls = [
+            Call(batch, part)
+            for batch, wanted in enumerate(order)
+            for part, piece in enumerate(wanted.pieces)
+            if piece.level == level and not (piece.done or piece.flying) and all(i.done for i, _, _ in piece.inputs)
+        ]
+        return Queue(pool.room(len(calls)), calls, pool.growth)
+
+    def _start(self, wanted: Wanted, piece: Piece, reserved: int) -> None:
         if self._decisions[0] != wanted.decisions or self._decisions[1] is None:
             self._decisions = (wanted.decisions, ray.put(wanted.decisions))
         place = {"epoch": wanted.epoch, "step": wanted.step, "rows": [piece.first, piece.n]}
         args = (self._common, self._decisions[1], place, max(1, int(self._job.num_cpus)), __version__)
         if self._pools:
-            self._fly(wanted, piece, self._sized.remote(*args), size)
+            self._fly(wanted, piece, self._sized.remote(*args))
         else:
-            self._fly(wanted, piece, [self._task.remote(*args)], size)
+            self._fly(wanted, piece, [self._task.remote(*args)])
+        piece.bytes, piece.reserved = piece.n * self.row_bytes, reserved
         self.counts.tasks += 1
 
-    def _call(self, wanted: Wanted, piece: Piece, size: int) -> None:
-        pool = self._pools[piece.level - 1]
-        actor = pool.free()
-        if actor is None:
-            return
-        cuts = [(a, b) for _, a, b in piece.inputs]
-        piece.actor = actor
-        actor.running += 1
+    def _call(self, wanted: Wanted, piece: Piece) -> None:
+        piece.actor = actor = self._pools[piece.level - 1].take()
         call = actor.handle.call.options(num_returns=2)
-        self._fly(wanted, piece, call.remote(cuts, *(i.ref for i, _, _ in piece.inputs)), size)
+        self._fly(
+            wanted, piece, call.remote([(a, b) for _, a, b in piece.inputs], *(i.ref for i, _, _ in piece.inputs))
+        )
 
-    def _fly(self, wanted: Wanted, piece: Piece, refs: list[Any], size: int) -> None:
+    def _fly(self, wanted: Wanted, piece: Piece, refs: list[Any]) -> None:
         """`refs`: of what is waited for, and of the rows: one, or two."""
-        piece.flying, piece.ref, piece.bytes = refs[0], refs[-1], size
+        piece.flying, piece.ref = refs[0], refs[-1]
         self._flying[piece.flying] = (wanted, piece)
 
     def _missing(self, wanted: Wanted) -> str:
@@ -357,8 +380,8 @@ class Flow:
     def _take_in(self, wanted: Wanted, piece: Piece, found: Made | Ran, told: Ran | None) -> None:
         rows = found.rows if isinstance(found, Ran) else len(found.ids)
         piece.done, piece.bytes = True, found.nbytes
-        if rows:
-            self.row_bytes[piece.level] = max(self.row_bytes[piece.level], -(-found.nbytes // rows))
+        if rows and not piece.level:
+            self.row_bytes = max(self.row_bytes, -(-found.nbytes // rows))
         if isinstance(found, Made):
             piece.made, piece.ref = found, None
             self.counts.bytes += found.nbytes
@@ -375,6 +398,8 @@ class Flow:
         pool = self._pools[piece.level - 1]
         stage, where = pool.stage, f"rows {piece.first} to {piece.first + piece.n}"
         pool.rows, pool.seconds = pool.rows + told.rows, pool.seconds + told.seconds
+        taken = sum(i.bytes * (b - a) // max(1, i.n) for i, a, b in piece.inputs)
+        pool.growth = grown(pool.growth, taken, told.nbytes)
         wanted.hashes[piece.level, piece.first] = told.hash
         pool.types = pool.types or told.types
         if told.rows and told.types != pool.types:
@@ -395,7 +420,7 @@ class Flow:
     def _again(self, wanted: Wanted, piece: Piece, error: BaseException) -> None:
         """What was lost is asked for once more; if workers die of it, row by row."""
         self.counts.again += 1
-        piece.bytes, piece.ref = 0, None
+        piece.bytes, piece.reserved, piece.ref = 0, 0, None
         if piece.actor is not None and isinstance(error, gone.RayActorError):
             self._pools[piece.level - 1].lost(piece.actor)
         loose = next((k for k, s in enumerate(self._job.stages, 1) if not s.deterministic), None)
@@ -428,7 +453,8 @@ class Flow:
                     piece.actor.running -= 1
             if piece.done:
                 self.counts.again += 1
-            piece.done, piece.ref, piece.flying, piece.made, piece.actor, piece.bytes = False, None, None, None, None, 0
+            piece.ref = piece.flying = piece.made = piece.actor = None
+            piece.done, piece.bytes, piece.reserved = False, 0, 0
             self._redo([i for i, _, _ in piece.inputs if i.ref is None and i.flying is None])
 
     def _assemble(self) -> None:
@@ -445,7 +471,7 @@ class Flow:
             with self._changed:
                 for piece in wanted.pieces:  # the store is free of them
                     piece.made = piece.ref = None
-                    piece.bytes = 0
+                    piece.bytes = piece.reserved = 0
                 self._launch()
                 self._changed.notify_all()
 
@@ -457,7 +483,7 @@ class Flow:
             now, flying = self.bytes(), len(self._flying)
         about = {"tasks": self.counts.tasks, "flying": flying, "again": self.counts.again, "bytes": self.counts.bytes}
         about |= {"in_use_bytes": now, "peak_bytes": self.counts.peak_bytes, "budget_bytes": self._job.budget_bytes}
-        return {**about, "slots": self.slots(), "row_bytes": self.row_bytes[-1], "nodes": dict(self.counts.nodes)}
+        return {**about, "slots": self.slots(), "row_bytes": self.row_bytes, "nodes": dict(self.counts.nodes)}
 
     def told_of_stages(self) -> list[dict[str, Any]]:
         """The same, of each stage."""
