@@ -1,46 +1,16 @@
 """examples/anywhere.py: one script under four engines, each stopped once and resumed as another of them, sees the same
-global batches as a run of one process that nobody disturbs."""
+global batches as a run of one process that nobody disturbs. test_on_ray_anywhere.py has the fifth."""
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from collections import defaultdict
 from pathlib import Path
-from typing import Any
 
 import pytest
+from anywhere_support import assert_goes_on_elsewhere
 from frameworks_support import needs
 
 pytestmark = pytest.mark.shard("parallel")
 needs("deepspeed", "accelerate", level="parallel")
-
-SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "anywhere.py"
-RANKS = {"alone": 0, "ddp": 4, "deepspeed": 4, "accelerate": 2}
-EACH = 5  # steps of a run: an epoch has 7
-
-
-def run(engine: str, steps: int, folder: Path) -> None:
-    words = [str(SCRIPT), engine, f"--steps={steps}", f"--state={folder / 'state'}", f"--seen={folder / 'seen'}"]
-    torchrun = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={RANKS[engine]}"]
-    command = [sys.executable, *(torchrun if RANKS[engine] else []), *words]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-8000:]
-
-
-def global_batches(folder: Path) -> dict[tuple[int, int], list[Any]]:
-    """Ids and hashes of the rows of each global batch, by epoch and step; peers of a pipeline say the same."""
-    parts: dict[tuple[int, int], dict[int, Any]] = defaultdict(dict)
-    for line in (folder / "seen").read_text().splitlines():
-        epoch, step, ids, hashes, place = json.loads(line)
-        part = [ids, hashes, place["engine"], place["world_size"]]
-        assert parts[epoch, step].setdefault(place["rank"], part) == part
-    for at, found in parts.items():
-        assert sorted(found) == list(range(found[0][3])), at
-    return {at: [sum((found[r][k] for r in sorted(found)), []) for k in (0, 1)] for at, found in parts.items()}
 
 
 @pytest.mark.parametrize(
@@ -51,12 +21,4 @@ def global_batches(folder: Path) -> dict[tuple[int, int], list[Any]]:
 def test_a_run_goes_on_under_another_engine_with_the_same_global_batches(
     engines: tuple[str, ...], tmp_path: Path
 ) -> None:
-    whole, parts = tmp_path / "whole", tmp_path / "parts"
-    for folder in (whole, parts):
-        folder.mkdir()
-    run("alone", EACH * len(engines), whole)
-    for engine in engines:
-        run(engine, EACH, parts)
-    wanted = global_batches(whole)
-    assert len(wanted) == EACH * len(engines)
-    assert global_batches(parts) == wanted
+    assert_goes_on_elsewhere(engines, tmp_path)

@@ -165,11 +165,48 @@ def test_a_worker_that_dies_is_replaced(cluster: Any, photos: leat.Dataset) -> N
         assert far.stats()["ray"]["again"]
 
 
-def ends_the_process(x: Any) -> Any:
-    if x[0] == 11:
-        os.kill(os.getppid(), signal.SIGKILL)
-        os._exit(1)
+def ends_its_ray_worker(x: Any) -> Any:
+    """On one sample, the Ray worker that the function's own process is of."""
+    if x == KILLS:
+        pid, found = os.getpid(), 0
+        while pid > 1:
+            if b"ray::" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                found = pid  # the outermost: this process may be a fork of it
+            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        os.kill(found, signal.SIGKILL)
+        time.sleep(60)
     return x
+
+
+KILLS = 37
+
+
+def test_a_row_that_takes_three_workers_is_a_broken_sample(cluster: Any, tmp_path: Path) -> None:
+    with leat.Writer(tmp_path / "a.leat", {"y": "int64"}) as w:
+        for i in range(48):
+            w.add(y=i)
+    ds, outputs = leat.open(tmp_path / "a.leat"), {"y": [ops.Map(ends_its_ray_worker)]}
+    with leat.ray.Loader(ds, 4, outputs=outputs, framework="numpy") as far:
+        batches = iter(far)
+        assert [next(batches).step for _ in range(9)] == list(range(9))
+        with pytest.raises(leat.BrokenSampleError, match="epoch 0, step 9: row 1 of the batch took 3 Ray workers"):
+            next(batches)
+        state = far.state_dict()
+    with leat.ray.Loader(ds, 4, outputs={"y": []}, framework="numpy") as far:
+        far.load_state_dict(state)
+        assert next(iter(far))["y"].tolist() == [36, 37, 38, 39]
+
+
+def test_a_slow_reader_holds_no_more_than_the_budget(cluster: Any, photos: leat.Dataset) -> None:
+    outputs = {"image": [ops.Decode(), ops.Resize((600, 600)), ops.Normalize(MEAN, STD)]}
+    row = 600 * 600 * 3
+    with leat.ray.Loader(photos, 16, outputs=outputs, framework="numpy", budget_bytes=40 * row, num_cpus=0.5) as far:
+        for batch in far:
+            time.sleep(0.2)
+            assert batch["image"].shape[1:] == (3, 600, 600)
+        told = far.stats()["ray"]
+    assert told["row_bytes"] == row and 16 * row < told["peak_bytes"] <= (40 + 16) * row
+    assert not list(Path(cluster.folder.name).glob("session_*/ray_spilled*/*"))
 
 
 # ---- bad input -------------------------------------------------------------------------------------------------------
