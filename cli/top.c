@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "commands.h"
-#include "leat/leat.h"
+#include "leat/watch.h"
 #include "print.h"
 #include "progress.h"
 
@@ -31,6 +31,36 @@ static const json_t *before_of(const json_t *list, const json_t *now)
                                          cli_real(one, "samples") <= cli_real(now, "samples") &&
                                          cli_real(one, "open_s") <= cli_real(now, "open_s")) return one;
     return NULL;
+}
+
+static const char *escaped(const json_t *of, const char *key, char *out, size_t room)
+{
+    const char *text = json_string_value(json_object_get(of, key));
+    return leat_escape(text ? text : "?", out, room);
+}
+
+/* The cluster that makes a loader's rows (leat.ray.Loader). */
+static void print_elsewhere(const json_t *now)
+{
+    const json_t *ray = json_object_get(now, "ray"), *stages = json_object_get(now, "stages"), *stage;
+    char a[32], b[32], c[32], name[128];
+    if (!ray)
+        return;
+    printf("  cluster    %.0f flying, %.0f can run; %s of %s in stores, at most %s; %.0f made again\n",
+           cli_real(ray, "flying"), cli_real(ray, "slots"), cli_bytes((uint64_t)cli_real(ray, "in_use_bytes"), a),
+           cli_bytes((uint64_t)cli_real(ray, "budget_bytes"), b), cli_bytes((uint64_t)cli_real(ray, "peak_bytes"), c),
+           cli_real(ray, "again"));
+    const char *node;
+    const json_t *rows;
+    json_object_foreach((json_t *)(uintptr_t)json_object_get(ray, "nodes"), node, rows)
+        printf("  node       %s: %s rows\n", leat_escape(node, name, sizeof name),
+               cli_count((uint64_t)json_number_value(rows), a));
+    size_t i;
+    json_array_foreach(stages, i, stage)
+        printf("  stage      %s: %s rows, %s in %.0f actor%s\n", escaped(stage, "name", name, sizeof name),
+               cli_count((uint64_t)cli_real(stage, "rows"), a), cli_duration(cli_real(stage, "seconds"), b),
+               cli_real(stage, "actors"), cli_real(stage, "actors") == 1 ? "" : "s");
+    printf("  limit      %s\n", escaped(ray, "limit", name, sizeof name));
 }
 
 static void print_loader(const json_t *now, const json_t *before)
@@ -77,6 +107,7 @@ static void print_loader(const json_t *now, const json_t *before)
                cli_real(json_object_get(now, "broken"), "skipped"),
                cli_real(json_object_get(now, "broken"), "substituted"),
                cli_real(json_object_get(now, "broken"), "raised"));
+    print_elsewhere(json_object_get(now, "elsewhere"));
 }
 
 static void draw(const struct top *top, const json_t *now, const json_t *before)

@@ -871,11 +871,6 @@ LEAT_API int leat_loader_trace(struct leat_loader *loader, uint64_t max_events, 
  * consumer, and how many batches of the window were ready. Any thread. Errors: NOMEM, CLOSED, FORKED. */
 LEAT_API int leat_loader_trace_json(struct leat_loader *loader, char **json, struct leat_error *error);
 
-/* The state of the loaders of a running process, as a JSON list with an object for each loader (at most 32), freed with
- * leat_free; docs/cli.md names the keys. The process must be the same user's. Any thread. Errors: NOT_FOUND (no such
- * process; it has opened no loader), IO (another user's), UNSUPPORTED (another version), NOMEM. */
-LEAT_API int leat_loader_of_process(int pid, char **json, struct leat_error *error);
-
 /* The memory of a loader of region 1 (memfd), for other processes to map: its descriptor, borrowed, and its size. A
  * buffer lies at leat_buffer_offset as long as a reference to it is held. UNSUPPORTED: private memory. */
 LEAT_API int leat_loader_region(const struct leat_loader *loader, int *fd, uint64_t *bytes, struct leat_error *error);

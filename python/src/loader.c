@@ -1,6 +1,7 @@
 /* Loaders: opening (loader_options.c reads with what), closing, and what they can do beyond reading (consumer.c). */
 #include "leat/apply.h"
 #include "leat/feedback.h"
+#include "leat/watch.h"
 #include "leat_py.h"
 #include "loader_options.h"
 
@@ -202,6 +203,17 @@ static PyObject *loader_trace(PyObject *self, PyObject *args)
     return ok ? Py_NewRef(Py_None) : NULL;
 }
 
+static PyObject *loader_tell(PyObject *self, PyObject *args)
+{
+    struct loader *l = (struct loader *)self;
+    const char *json;
+    bool ok;
+    if (!PyArg_ParseTuple(args, "s:tell", &json))
+        return NULL;
+    PY_READER_ASK(ok, &l->reader, leat_loader_tell(l->handle, json, &error));
+    return ok ? Py_NewRef(Py_None) : NULL;
+}
+
 static PyObject *loader_trace_json(PyObject *self, PyObject *none)
 {
     struct loader *l = (struct loader *)self;
@@ -310,6 +322,7 @@ static PyMethodDef loader_methods[] = {
     {"stats", loader_stats, METH_NOARGS, "stats(): JSON text"},
     {"log", loader_log, METH_VARARGS, "log(first): JSON text of entries"},
     {"trace", loader_trace, METH_VARARGS, "trace(max_events): records what threads do; 0 ends it"},
+    {"tell", loader_tell, METH_VARARGS, "tell(json): what leat top says besides"},
     {"trace_json", loader_trace_json, METH_NOARGS, "trace_json(): JSON text"},
     {NULL, NULL, 0, NULL},
 };

@@ -21,7 +21,7 @@
 
 #define NAME "leat-loaders"
 #define EVERY_NS INT64_C(100000000)
-enum { VERSION = 1, TRIES = 100 };
+enum { VERSION = 2, TRIES = 100 };
 
 static const char magic[8] = "LEATPAGE";
 static struct {
@@ -85,6 +85,7 @@ struct leat_page_slot *leat_page_join(void)
         begin(slot); /* shown from its first update on */
         PUT(slot->updated_ns, 0);
         PUT(slot->waiting_since_ns, 0);
+        PUT(slot->told[0], 0); /* an empty text */
         return slot;
     }
     return NULL;
@@ -141,6 +142,26 @@ void leat_page_wait(struct leat_loader *l, int64_t since_ns)
     begin(slot);
     PUT(slot->waiting_since_ns, since_ns);
     end(slot);
+}
+
+int leat_loader_tell(struct leat_loader *l, const char *json, struct leat_error *error)
+{
+    uint64_t words[LEAT_MOST_TOLD / sizeof(uint64_t)] = {0};
+    const size_t n = strlen(json) + 1;
+    if (n > sizeof words)
+        return leat_fail(error, LEAT_E_INVALID, "a text of %zu bytes is longer than %d", n, LEAT_MOST_TOLD);
+    memcpy(words, json, n);
+    int rc = leat_loader_enter(l, error);
+    if (rc)
+        return rc;
+    if (l->slot && own.page) {
+        begin(l->slot);
+        for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+            PUT(l->slot->told[i], words[i]);
+        end(l->slot);
+    }
+    leat_engine_unlock();
+    return LEAT_OK;
 }
 
 void leat_page_forget(void)
@@ -201,7 +222,7 @@ static bool read_slot(const struct leat_page_slot *from, struct leat_page_slot *
 static json_t *describe(const struct leat_page_slot *s, size_t i, int64_t now_ns)
 {
 #define N(member) ((json_int_t)s->member)
-    return json_pack(
+    json_t *loader = json_pack(
         "{sI sf sf sf sI sI sI sI sf s:{sI sI} s:{sI sI sI} sI sI s:{sI sI} s:{sI sI sI}}", "loader", (json_int_t)i,
         "open_s", (double)(now_ns - s->opened_ns) * 1e-9, "age_s", (double)(now_ns - s->updated_ns) * 1e-9, "waiting_s",
         s->waiting_since_ns ? (double)(now_ns - s->waiting_since_ns) * 1e-9 : 0.0, "samples", N(samples), "batches",
@@ -210,6 +231,12 @@ static json_t *describe(const struct leat_page_slot *s, size_t i, int64_t now_ns
         N(threads), "epoch", N(epoch), "step", N(step), "memory", "in_use_bytes", N(in_use_bytes), "budget_bytes",
         N(budget_bytes), "broken", "skipped", N(skipped), "substituted", N(substituted), "raised", N(raised));
 #undef N
+    const char *told = (const char *)s->told;
+    json_t *elsewhere = json_loadb(told, strnlen(told, sizeof s->told), JSON_REJECT_DUPLICATES, NULL);
+    if (json_is_object(elsewhere))
+        json_object_set(loader, "elsewhere", elsewhere);
+    json_decref(elsewhere);
+    return loader;
 }
 
 static bool is_page(const struct leat_page *page)

@@ -11,9 +11,9 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define LEAT_PAGE_SLOTS 32
+#include "leat/watch.h"
 
-struct leat_loader;
+#define LEAT_PAGE_SLOTS 32
 
 struct leat_page_slot {
     _Atomic uint64_t serial;                         /* odd while it is written; 0: free */
@@ -24,6 +24,7 @@ struct leat_page_slot {
     uint64_t epoch, step;
     uint64_t in_use_bytes, budget_bytes;
     uint64_t skipped, substituted, raised;
+    uint64_t told[LEAT_MOST_TOLD / sizeof(uint64_t)]; /* text: leat_loader_tell */
 };
 
 struct leat_page {

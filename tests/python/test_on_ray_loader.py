@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from cli_support import command
 from photo_support import png
 
 import leat
@@ -262,3 +265,28 @@ def test_what_the_cluster_cannot_do_is_said_at_once(cluster: Any, photos: leat.D
     big = {"image": [ops.Decode(), ops.Resize((2000, 2000))]}
     with pytest.raises(leat.BudgetError, match=r"does not fit into half of the smallest store .*bytes"):
         leat.ray.Loader(photos, 64, outputs=big)
+
+
+def test_leat_top_shows_the_cluster(cluster: Any, photos: leat.Dataset) -> None:
+    with leat.ray.Loader(photos, 16, outputs=PHOTOS, stages=[leat.ray.Stage(adds, batch_size=8)]) as far:
+        list(far)
+        far._said = 0.0
+        next(iter(far))
+        page = json.loads(top("--json"))
+        (mine,) = [each["elsewhere"] for each in page if "elsewhere" in each]
+        assert mine["ray"]["tasks"] >= 6 and sum(mine["ray"]["nodes"].values()) >= N
+        assert mine["stages"][0]["name"] == "adds" and mine["stages"][0]["rows"] >= N
+        shown = command("top", os.getpid(), "--once", "--seconds", "0.3").stdout
+        assert (
+            re.search(r"cluster +\d+ flying, \d+ can run; .* of .* in stores", shown) and "stage      adds: " in shown
+        )
+
+
+def adds(rows: dict[str, Any]) -> dict[str, Any]:
+    return {"z": rows["y"] + 1}
+
+
+def top(*options: str) -> str:
+    return subprocess.run(
+        [command(), "top", str(os.getpid()), *options], capture_output=True, text=True, check=True
+    ).stdout

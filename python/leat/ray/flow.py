@@ -483,7 +483,28 @@ class Flow:
             now, flying = self.bytes(), len(self._flying)
         about = {"tasks": self.counts.tasks, "flying": flying, "again": self.counts.again, "bytes": self.counts.bytes}
         about |= {"in_use_bytes": now, "peak_bytes": self.counts.peak_bytes, "budget_bytes": self._job.budget_bytes}
-        return {**about, "slots": self.slots(), "row_bytes": self.row_bytes, "nodes": dict(self.counts.nodes)}
+        about |= {"slots": self.slots(), "row_bytes": self.row_bytes, "limit": self._limit()}
+        most = sorted(self.counts.nodes.items(), key=lambda node: -node[1])
+        return {**about, "nodes": dict(most)}
+
+    def _limit(self) -> str:
+        """What batches wait for, in a word or two."""
+        with self._changed:
+            order = list(self._wanted.values())
+            if sum(w.made is not None for w in order) >= READY:
+                return "the reader"
+            waiting = [0] * len(self._pools)
+            for wanted in order:
+                for piece in wanted.pieces:
+                    if piece.level and not piece.done and all(i.done for i, _, _ in piece.inputs):
+                        waiting[piece.level - 1] += 1
+            tasks = sum(piece.level == 0 for _, piece in self._flying.values())
+            room = self._job.budget_bytes - self.bytes()
+        if waiting and max(waiting):
+            return f"stage {self._pools[waiting.index(max(waiting))].stage.name!r}"
+        if tasks < self.slots() and room < PART:
+            return "budget_bytes"
+        return "making rows"
 
     def told_of_stages(self) -> list[dict[str, Any]]:
         """The same, of each stage."""

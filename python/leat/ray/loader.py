@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import time
 import weakref
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -28,6 +29,9 @@ from .stages import Stage
 
 FIT = 24  #: batches that budget_bytes is by default, if a quarter of the cluster's stores holds them
 
+TOLD_S = 0.5  #: seconds between what leat top sees
+SHOWN = 8  #: nodes, and stages, in it
+MOST_TOLD = 2048  #: bytes of it: LEAT_MOST_TOLD
 UNKNOWN = 64 << 10  #: bytes of a row, where the first one cannot tell
 
 
@@ -79,6 +83,7 @@ class Loader(Local):
         self._window: deque[tuple[int, int]] = deque()
         self._asked_by: Any = None
         self._ended = False
+        self._said = 0.0  # when others were told
         if not options.keys() & {"rank", "world_size", "mesh"}:
             options |= place_in_ray_train()
         super().__init__(dataset, batch_size, *args, **options)
@@ -149,6 +154,7 @@ class Loader(Local):
         if self._loose:
             self._record(key, batch)
         self._flow.drop(key)
+        self._tell(self._flow)
         return core, batch
 
     def _look(self) -> Batch | None:
@@ -258,14 +264,27 @@ class Loader(Local):
 
     def stats(self) -> dict[str, Any]:
         """As of :class:`leat.Loader`, and ``stats()["ray"]``: tasks, partitions that were made again because a worker
-        or node was lost, bytes that came, that fly and lie in stores now, and at most, the budget, and rows by node.
-        ``stats()["stages"]`` has of each stage its name, rows, seconds, actors, and whether it is nondeterministic.
+        or node was lost, bytes that came, that fly and lie in stores now, and at most, the budget, rows by node, and
+        what batches wait for (``limit``). ``stats()["stages"]`` has of each stage its name, rows, seconds, actors, and
+        whether it is nondeterministic.
         """
         found = super().stats()
         if self._flow is not None:
             found["ray"] = self._flow.told()
             found["stages"] = self._flow.told_of_stages()
         return found
+
+    def _tell(self, flow: Flow) -> None:
+        """Says what the cluster does to those who look (leat top), twice a second at most."""
+        now = time.monotonic()
+        if now - self._said < TOLD_S:
+            return
+        self._said = now
+        told = flow.told()
+        told["nodes"] = dict(list(told["nodes"].items())[:SHOWN])
+        text = json.dumps({"ray": told, "stages": flow.told_of_stages()[:SHOWN]})
+        if len(text.encode()) < MOST_TOLD:
+            self._core.tell(text)
 
     def close(self) -> None:
         super().close()
