@@ -106,6 +106,7 @@ def run_ranks(
     world: int = 2,
     codes: dict[int, int] | None = None,
     beside: Callable[[list[Process]], None] | None = None,
+    store: Any = None,
     **env: str,
 ) -> list[dict[str, Any]]:
     """What frameworks_support.run_ranks gives, of ranks that are forked.
@@ -113,12 +114,14 @@ def run_ranks(
     Args:
         codes: how ranks end that do not end well.
         beside: runs here, while they do.
+        store: in which they meet. None: a new one.
         env: more of their environment.
     """
     import torch
     from frameworks_support import environment, results
 
-    store = torch.distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    if store is None:
+        store = torch.distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     common = environment(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(store.port), WORLD_SIZE=str(world),
                          LOCAL_WORLD_SIZE=str(world), TORCHELASTIC_USE_AGENT_STORE="True", GROUP_RANK="0",
                          TORCHELASTIC_RESTART_COUNT="0", TORCHELASTIC_MAX_RESTARTS="0",

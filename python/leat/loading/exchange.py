@@ -1,4 +1,5 @@
-"""The values that ranks exchange through the store of their process group. One thread of each rank calls this.
+"""The values that ranks of one start exchange through the store of their process group. One thread of each rank calls
+this.
 
     opened/1             the data of the first loader, of the rank that has opened it first
     1/0/7/1/300          the facts of loader 1 in round 0, epoch 7 as it began for the first time, at step 300: of the
@@ -50,22 +51,25 @@ class Put(NamedTuple):
     stays: bool  #: in the store: ranks may begin at very different times
 
 
+def connected(store: Any) -> Any:
+    """Another connection to the same store, if it can have several: on one, a call waits behind another."""
+    if hasattr(store, "clone"):
+        store = store.clone()
+        store.set_timeout(PATIENCE)
+    return store
+
+
 class Exchange:
     """The part of one rank: it puts values into the store, and compares them with those that it finds there.
 
     Args:
-        dist: torch.distributed.
-        store: of the process group; this object makes a connection of its own.
-        prefix: of all keys.
+        store: that of the process group, on a connection for this thread (see connected), with a prefix for all keys.
+        rank, size: of the process group.
         limit: seconds from which on a rank is silent.
     """
 
-    def __init__(self, dist: Any, store: Any, prefix: str, limit: float) -> None:
-        if hasattr(store, "clone"):  # on the group's connection, a call waits behind another
-            store = store.clone()
-            store.set_timeout(PATIENCE)
-        self._store = dist.PrefixStore(prefix, store)
-        self._rank, self._size = dist.get_rank(), dist.get_world_size()
+    def __init__(self, store: Any, rank: int, size: int, limit: float) -> None:
+        self._store, self._rank, self._size = store, rank, size
         self.found: list[Difference] = []  #: by any rank
         self._silence = Silence(self._rank, limit)
         self._beats, self._read = 0, 0
@@ -88,7 +92,7 @@ class Exchange:
 
     def _of_facts(self, task: Put) -> Difference | None:
         key = f"{task.loader}/{task.round}/{task.turn}/{task.place[1]}"
-        mine = {"rank": self._rank, "facts": sent(task.facts)}
+        mine: dict[str, Any] = {"rank": self._rank, "facts": sent(task.facts)}
         there = self._first(key, mine)
         if there == mine:
             self._forget(None if task.stays else key)

@@ -2,11 +2,13 @@
 
     iterating thread                 the thread                               the store
     facts of a step   -- queue -->   compares them with other ranks'    <-->
+                                     meets the ranks of this start      <-->
     next() looks      <-- a mark     hears of differences               <--
                                      leaves signs of life, and looks    <-->
                                      for those of another rank
 
-One thread serves all loaders of the group. It ends with the last of them, with the group, or with the process.
+One thread serves all loaders of the group. It ends with the last of them, once no other rank has yet to meet this one,
+with the group, or with the process.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ from typing import Any, ClassVar, Protocol
 
 from ..ranks import distributed
 from .differences import Difference
-from .exchange import Exchange, Opened, Put
+from .exchange import Exchange, Opened, Put, connected
+from .meeting import Meeting
 
 log = logging.getLogger("leat")
 
@@ -35,6 +38,8 @@ BEAT_S = 5.0  #: at most, between two signs of life
 SILENT_S = 60.0  #: a rank is silent from then on, if LEAT_SILENT_S does not say otherwise
 CLOSED = 4  #: loaders of which a rank that has closed all tells where it has left them
 PACE = 16  #: comparisons in a second, before every second one is left out; behind as many more three of four, ...
+MEET_S = 0.1  #: between two looks for a rank of the same start
+WAITING = 1000  #: tasks that wait for the thread, before values are left out: it may have met no other rank
 EXIT_S = 1.0  #: for the last words of a process that ends
 
 
@@ -84,6 +89,7 @@ class Group:
         self._tasks: SimpleQueue[Opened | Put | None] = SimpleQueue()
         self._members: dict[int, Member] = {}
         self._closed: deque[tuple[int, tuple[int, int] | None]] = deque(maxlen=CLOSED)
+        self._meeting: Meeting | None = None
         self._exchange: Exchange | None = None
         self._next_beat = 0.0
         self._settled = 0.0  # when members hear of what was found; 0: they have
@@ -121,6 +127,8 @@ class Group:
         with self._lock:
             if self._ending or self._lost is not None:
                 return
+            if isinstance(task, Put) and self._tasks.qsize() >= WAITING:
+                return
             self._tasks.put(task)
             if self._thread is None:
                 self._running.add(self)
@@ -156,15 +164,38 @@ class Group:
         try:
             self._asking = time.monotonic()
             if self._exchange is None:
-                # The agent of torchrun may keep its store, with what ranks of another world size have left there.
-                prefix = f"leat/{self._dist.get_world_size()}/{self._number}"
-                self._exchange = Exchange(self._dist, self._store, prefix, self._limit)
-            while not self._has_ended(self._exchange):
+                self._exchange = self._met()
+            while self._exchange is not None and not self._has_ended(self._exchange):
                 self._turn(self._exchange, self._taken())
+            if self._exchange is None:
+                self._stop()
         except Exception as e:
             with self._lock:
                 self._lost = f"{type(e).__name__}: {str(e).partition(chr(10))[0]:.200}"
                 self._stop()
+
+    def _met(self) -> Exchange | None:
+        """Meets the ranks that have started with this one. None: it has ended before, and has no last words.
+
+        A rank that leads may open no loader in this start, so that the others wait for it: they say so once.
+        """
+        rank, size = self._dist.get_rank(), self._dist.get_world_size()
+        prefix, store = f"leat/{size}/{self._number}", connected(self._store)
+        self._meeting = meeting = Meeting(self._dist.PrefixStore(prefix, store), rank, size - 1)
+        begun, said, end = time.monotonic(), False, math.inf
+        while (now := time.monotonic()) < end:
+            meeting.look()
+            if meeting.start is not None:
+                return Exchange(self._dist.PrefixStore(f"{prefix}/{meeting.start}", store), rank, size, self._limit)
+            if self._ending:  # with last words, if it can
+                end = min(end, now + EXIT_S)
+            if not said and now - begun >= self._limit:
+                said = True
+                log.warning("ranks do not compare what they load: rank %d does not answer the others", meeting.leader)
+            self._asking = None
+            time.sleep(MEET_S)
+            self._asking = time.monotonic()
+        return None
 
     def _has_ended(self, exchange: Exchange) -> bool:
         """Whether there is nothing more to do. Then this thread has left its last words, and another may begin."""
@@ -182,7 +213,8 @@ class Group:
             if not member.is_open:
                 self._closed.append((number, member.at))
                 del self._members[number]
-        return not self._ending and (bool(self._members) or not self._tasks.empty())
+        awaited = self._meeting is not None and self._meeting.is_awaited
+        return not self._ending and (awaited or bool(self._members) or not self._tasks.empty())
 
     def _stop(self) -> None:
         self._asking = self._thread = None
@@ -192,13 +224,16 @@ class Group:
         """The next task; None: nothing came for a while."""
         self._asking = None
         try:
-            return self._tasks.get(timeout=min(LOOK_S, self._beats, SETTLE_S if self._settled else LOOK_S))
+            soon = MEET_S if self._meeting is not None and self._meeting.is_awaited else LOOK_S
+            return self._tasks.get(timeout=min(soon, self._beats, SETTLE_S if self._settled else LOOK_S))
         except Empty:
             return None
         finally:
             self._asking = time.monotonic()
 
     def _turn(self, exchange: Exchange, task: Opened | Put | None) -> None:
+        if self._meeting is not None:
+            self._meeting.look()
         if task is not None:
             exchange.compare(task)
         now = time.monotonic()

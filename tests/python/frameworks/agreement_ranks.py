@@ -166,6 +166,7 @@ def forked(rank: int) -> dict[str, Any]:
 
 def ended(rank: int) -> dict[str, Any]:
     """The thread ends with the last loader, and another one begins with the next."""
+    eventually(lambda: not threads())  # of the group before
     loader = opened()
     next(iter(loader))
     found = [threads()]
