@@ -54,7 +54,11 @@ def test_a_decision_of_one_rank_alone_is_told_within_a_hundred_steps(told: list[
 
 
 def test_a_decision_counts_from_the_step_on_from_which_it_holds(told: list[dict[str, Any]]) -> None:
-    assert [rank["beyond"]["rows"] for rank in told] == [16] * 4
+    assert [rank["beyond"] for rank in told] == [{"rows": 16, "step": 350}] * 4
+
+
+def test_a_loader_that_ranks_open_at_different_steps_is_no_difference(told: list[dict[str, Any]]) -> None:
+    assert [rank["late"]["step"] for rank in told] == [350] * 4
 
 
 def test_another_file_on_one_rank_is_told_with_both_files(told: list[dict[str, Any]]) -> None:

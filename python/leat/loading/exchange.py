@@ -74,6 +74,7 @@ class Exchange:
         self._silence = Silence(self._rank, limit)
         self._beats, self._read = 0, 0
         self._mine: deque[tuple[float, str]] = deque()  # keys that are deleted one day
+        self._counts: dict[int, list[str | None] | None] = {}  # of loaders, by loader, if ranks differed in them last
 
     # ---- facts -------------------------------------------------------------------------------------------------------
 
@@ -98,6 +99,10 @@ class Exchange:
             self._forget(None if task.stays else key)
             return None
         what = differing(mine["facts"], there["facts"])
+        # A thread that iterates may be steps ahead of the one that opens loaders: counts have to stay apart.
+        before, self._counts[task.loader] = self._counts.get(task.loader), what.get(LOADERS)
+        if LOADERS in what and what[LOADERS] != before:
+            del what[LOADERS]
         if not what or self._store.add(f"{key}/differ", 1) > TOLD:
             return None
         if LOADERS in what:

@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -57,15 +57,34 @@ def decision(rank: int) -> dict[str, Any]:
     return read(loader, decide)
 
 
+def agreed(rank: int, batches: Iterator[Any]) -> int:
+    """Takes one more batch, once all that was found so far is known here: behind it comes what differs on purpose, of
+    another loader.
+    """
+    dist.barrier()
+    assert read(opened(seed=5 if rank == 2 else 4))["text"]
+    return int(next(batches).step)
+
+
 def beyond(rank: int) -> dict[str, Any]:
     """Ranks that decide the same, some long before the step at which it holds and some just before it, agree."""
     loader = opened()
-    for batch in loader:
+    batches = iter(loader)
+    for batch in itertools.islice(batches, 350):
         if batch.step == 100 + 60 * rank:
             loader.set_batch_size(4, at=(0, 290))
-        if batch.step == 350:
-            break
-    return {"rows": loader.global_batch_size}
+    return {"rows": loader.global_batch_size, "step": agreed(rank, batches)}
+
+
+def late(rank: int) -> dict[str, Any]:
+    """One rank opens a loader some steps before the others do, as a thread may that does not iterate."""
+    batches = iter(opened())
+    for batch in itertools.islice(batches, 350):
+        if batch.step == (90 if rank == 1 else 110):
+            more = opened(rows(7))
+    found = agreed(rank, batches)
+    del more
+    return {"step": found}
 
 
 def file(rank: int) -> dict[str, Any]:
@@ -207,7 +226,7 @@ def join(name: str) -> None:
 
 
 def main() -> None:
-    every = (seed, decision, beyond, file, log, state, version, some, order, ports, mended, forked, ended)
+    every = (seed, decision, beyond, late, file, log, state, version, some, order, ports, mended, forked, ended)
     for scenario in every:
         join(scenario.__name__)
         tell(**{scenario.__name__: scenario(dist.get_rank())})
