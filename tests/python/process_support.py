@@ -79,6 +79,14 @@ def eventually(condition: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
+def is_there(pid: int) -> bool:
+    """Whether a process runs. One that has ended may stay in /proc if nobody waits for it, as where this one is init."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
 def shared_memory() -> set[str]:
     """The names in /dev/shm, without those of processes that run beside the test: PyTorch's in one that still runs, and
     those of fuzz targets.

@@ -16,7 +16,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from frameworks_support import SCRIPTS, Process, environment  # noqa: E402
-from process_support import FORKED, PRELOADED, eventually, forked  # noqa: E402
+from process_support import FORKED, PRELOADED, eventually, forked, is_there  # noqa: E402
 
 pytestmark = pytest.mark.shard("parallel")
 FORKED.set_forkserver_preload([*PRELOADED, "torch._dynamo"])  # which every optimizer imports: seconds for each rank
@@ -172,7 +172,7 @@ class Job:
             ended = [p for p in self.agents if p.process.poll() is not None]
             assert not ended, ended[0].text()[-8000:]
             names = [p.name.split("-") for p in self.gates.glob(f"{step}-{world}-*")]
-            alive = {int(rank): int(pid) for _, _, rank, pid in names if Path(f"/proc/{pid}").exists()}
+            alive = {int(rank): int(pid) for _, _, rank, pid in names if is_there(int(pid))}
             found[:] = [alive[rank] for rank in sorted(alive)]
             return len(found) == world
 
@@ -188,7 +188,7 @@ class Job:
         lost = next(p for p in self.agents if p.process.pid == agent)
         self.agents.remove(lost)
         self._end(lost)
-        eventually(lambda: not Path(f"/proc/{rank}").exists())
+        eventually(lambda: not is_there(rank))
 
     def end(self) -> None:
         for agent in self.agents:
@@ -215,7 +215,7 @@ def test_agents_of_torchrun_leave_and_join_and_the_training_goes_on_with_the_nex
         job.open(20)
         ranks = job.at(30, world=3)
         os.kill(ranks[1], signal.SIGKILL)  # whose agent starts another one
-        eventually(lambda: not Path(f"/proc/{ranks[1]}").exists())
+        eventually(lambda: not is_there(ranks[1]))
         again = job.at(30, world=3)
         assert not set(again) & set(ranks)
         job.open(30)
