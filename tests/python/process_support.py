@@ -80,7 +80,7 @@ def eventually(condition: Callable[[], bool]) -> None:
 
 
 def is_there(pid: int) -> bool:
-    """Whether a process runs. One that has ended may stay in /proc if nobody waits for it, as where this one is init."""
+    """Whether a process runs. One that has ended may stay in /proc as a zombie, if nobody waits for it."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
