@@ -76,6 +76,7 @@ class Group:
 
     def __init__(self, dist: Any, world: Any, number: int) -> None:
         self._dist, self._number = dist, number
+        self._rank, self._size = dist.get_rank(), dist.get_world_size()  # the thread may begin behind the group's end
         self._store = _store_of(dist)
         self._of = weakref.ref(world, lambda _: self._end())
         self.opened = 0  #: loaders so far
@@ -179,16 +180,16 @@ class Group:
 
         A rank that leads may open no loader in this start, so that the others wait for it: they say so once.
         """
-        rank, size = self._dist.get_rank(), self._dist.get_world_size()
-        prefix, store = f"leat/{size}/{self._number}", connected(self._store)
-        self._meeting = meeting = Meeting(self._dist.PrefixStore(prefix, store), rank, size - 1)
+        prefix, store = f"leat/{self._size}/{self._number}", connected(self._store)
+        self._meeting = meeting = Meeting(self._dist.PrefixStore(prefix, store), self._rank, self._size - 1)
         begun, said, end = time.monotonic(), False, math.inf
         while (now := time.monotonic()) < end:
             meeting.look()
             if meeting.start is not None:
-                return Exchange(self._dist.PrefixStore(f"{prefix}/{meeting.start}", store), rank, size, self._limit)
+                store = self._dist.PrefixStore(f"{prefix}/{meeting.start}", store)
+                return Exchange(store, self._rank, self._size, self._limit)
             if self._ending:  # with last words, if it can
-                end = min(end, now + EXIT_S)
+                end = min(end, now + EXIT_S / 2)
             if not said and now - begun >= self._limit:
                 said = True
                 log.warning("ranks do not compare what they load: rank %d does not answer the others", meeting.leader)
