@@ -95,4 +95,35 @@ MUTATIONS = [
         "            if len(digest(self._arrays)) != len(self._hash):\n",
         ("py:test_lineage.py::test_a_plan_is_of_the_loader_as_it_was_opened",),
     ),
+    Mutation(
+        "ranks that decide the same at different steps before it holds differ",
+        "python/leat/mixtures/decisions.py",
+        "len(self._told) if place is None else",
+        "len(self._told) if True else",
+        (
+            "py:test_differences.py::test_decisions_are_told_up_to_a_step_whatever_was_decided_beyond",
+            "py:test_agreement_ranks.py::test_a_decision_counts_from_the_step_on_from_which_it_holds",
+        ),
+    ),
+    Mutation(
+        "a count of loaders that differs once is a difference",
+        "python/leat/loading/exchange.py",
+        "if LOADERS in what and what[LOADERS] != before:",
+        "if LOADERS in what and before == [0]:",
+        ("py:test_agreement_ranks.py::test_a_loader_that_ranks_open_at_different_steps_is_no_difference",),
+    ),
+    Mutation(
+        "ranks that start again take the token of those before them",
+        "python/leat/loading/meeting.py",
+        'elif self._store.add(f"answered/{token}", 0) >= self._asked[1]:',
+        'elif self._store.add(f"answered/{token}", 0) > 0:',
+        ("py:test_meeting.py::test_ranks_that_start_again_wait_for_the_rank_that_has_led_and_have_another_start",),
+    ),
+    Mutation(
+        "a rank that has ended is named however near the others are",
+        "python/leat/loading/silence.py",
+        "if waits or is_far(mine, place):",
+        "if waits or ended or is_far(mine, place):",
+        ("py:test_silence.py::test_a_rank_that_has_ended_is_named_only_if_the_other_goes_on_far_beyond",),
+    ),
 ]
