@@ -21,8 +21,14 @@ def run(engine: str, steps: int, folder: Path) -> None:
     torchrun = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={RANKS[engine]}"]
     command = [sys.executable, *(torchrun if RANKS[engine] else []), *words]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-8000:]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, env=environment, text=True, **pipes) as process:
+        try:
+            said = process.communicate(timeout=300)
+        except subprocess.TimeoutExpired:
+            process.terminate()  # torchrun then ends its ranks, which would stay if it were killed
+            said = process.communicate()
+    assert process.returncode == 0, said[0][-4000:] + said[1][-8000:]
 
 
 def global_batches(folder: Path) -> dict[tuple[int, int], list[Any]]:
