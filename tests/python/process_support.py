@@ -150,7 +150,9 @@ def run_ranks(
             ended = [p.process.exitcode for p in processes]
             for p in processes:
                 if p.process.exitcode is None:
-                    p.signal(signal.SIGABRT)  # one that hangs says where
+                    with contextlib.suppress(ProcessLookupError):
+                        p.signal(signal.SIGABRT)  # one that hangs says where
+                        p.signal(signal.SIGCONT)  # one that is stopped, too; else this process would never end
                     p.process.join(PATIENCE)
             said = [output.read_text(errors="replace") for output in outputs]
             assert ended == expected, f"the ranks ended with {ended}\n" + "\n---\n".join(t[-8000:] for t in said)
