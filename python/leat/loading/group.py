@@ -38,7 +38,7 @@ BEAT_S = 5.0  #: at most, between two signs of life
 SILENT_S = 60.0  #: a rank is silent from then on, if LEAT_SILENT_S does not say otherwise
 CLOSED = 4  #: loaders of which a rank that has closed all tells where it has left them
 PACE = 16  #: comparisons in a second, before every second one is left out; behind as many more three of four, ...
-MEET_S = 0.1  #: between two looks for a rank of the same start
+MEET_S = 0.1  #: between two looks for ranks of the same start, at first: most come soon
 WAITING = 1000  #: tasks that wait for the thread, before values are left out: it may have met no other rank
 EXIT_S = 1.0  #: for the last words of a process that ends
 
@@ -91,6 +91,7 @@ class Group:
         self._members: dict[int, Member] = {}
         self._closed: deque[tuple[int, tuple[int, int] | None]] = deque(maxlen=CLOSED)
         self._meeting: Meeting | None = None
+        self._begun = 0.0  # the thread, first
         self._exchange: Exchange | None = None
         self._next_beat = 0.0
         self._settled = 0.0  # when members hear of what was found; 0: they have
@@ -182,21 +183,27 @@ class Group:
         """
         prefix, store = f"leat/{self._size}/{self._number}", connected(self._store)
         self._meeting = meeting = Meeting(self._dist.PrefixStore(prefix, store), self._rank, self._size - 1)
-        begun, said, end = time.monotonic(), False, math.inf
+        self._begun, due, said, end = time.monotonic(), 0.0, False, math.inf
         while (now := time.monotonic()) < end:
-            meeting.look()
+            if now >= due or self._ending:
+                due = now + self._pace()
+                meeting.look()
             if meeting.start is not None:
                 store = self._dist.PrefixStore(f"{prefix}/{meeting.start}", store)
                 return Exchange(store, self._rank, self._size, self._limit)
             if self._ending:  # with last words, if it can
                 end = min(end, now + EXIT_S / 2)
-            if not said and now - begun >= self._limit:
+            if not said and now - self._begun >= self._limit:
                 said = True
                 log.warning("ranks do not compare what they load: rank %d does not answer the others", meeting.leader)
             self._asking = None
             time.sleep(MEET_S)
             self._asking = time.monotonic()
         return None
+
+    def _pace(self) -> float:
+        """Seconds between two looks for ranks of this start: one that comes late, or never, costs little."""
+        return min(LOOK_S, max(MEET_S, (time.monotonic() - self._begun) / 10))
 
     def _has_ended(self, exchange: Exchange) -> bool:
         """Whether there is nothing more to do. Then this thread has left its last words, and another may begin."""
@@ -225,7 +232,7 @@ class Group:
         """The next task; None: nothing came for a while."""
         self._asking = None
         try:
-            soon = MEET_S if self._meeting is not None and self._meeting.is_awaited else LOOK_S
+            soon = self._pace() if self._meeting is not None and self._meeting.is_awaited else LOOK_S
             return self._tasks.get(timeout=min(soon, self._beats, SETTLE_S if self._settled else LOOK_S))
         except Empty:
             return None
