@@ -276,10 +276,9 @@ def test_leat_top_shows_the_cluster(cluster: Any, photos: leat.Dataset) -> None:
         (mine,) = [each["elsewhere"] for each in page if "elsewhere" in each]
         assert mine["ray"]["tasks"] >= 6 and sum(mine["ray"]["nodes"].values()) >= N
         assert mine["stages"][0]["name"] == "adds" and mine["stages"][0]["rows"] >= N
-        shown = command("top", os.getpid(), "--once", "--seconds", "0.3").stdout
-        assert (
-            re.search(r"cluster +\d+ flying, \d+ can run; .* of .* in stores", shown) and "stage      adds: " in shown
-        )
+        shown = top("--once", "--seconds", "0.3")
+        assert re.search(r"cluster +\d+ flying, \d+ can run; .* of .* in stores", shown)
+        assert "stage      adds: " in shown and re.search(r"node +.* rows", shown) and "limit  " in shown
 
 
 def adds(rows: dict[str, Any]) -> dict[str, Any]:

@@ -481,7 +481,12 @@ class Flow:
         """For statistics."""
         with self._changed:
             now, flying = self.bytes(), len(self._flying)
-        about = {"tasks": self.counts.tasks, "flying": flying, "again": self.counts.again, "bytes": self.counts.bytes}
+        about: dict[str, Any] = {
+            "tasks": self.counts.tasks,
+            "flying": flying,
+            "again": self.counts.again,
+            "bytes": self.counts.bytes,
+        }
         about |= {"in_use_bytes": now, "peak_bytes": self.counts.peak_bytes, "budget_bytes": self._job.budget_bytes}
         about |= {"slots": self.slots(), "row_bytes": self.row_bytes, "limit": self._limit()}
         most = sorted(self.counts.nodes.items(), key=lambda node: -node[1])
@@ -500,8 +505,9 @@ class Flow:
                         waiting[piece.level - 1] += 1
             tasks = sum(piece.level == 0 for _, piece in self._flying.values())
             room = self._job.budget_bytes - self.bytes()
-        if waiting and max(waiting):
-            return f"stage {self._pools[waiting.index(max(waiting))].stage.name!r}"
+        longest = max(waiting, default=0)
+        if longest:
+            return f"stage {self._pools[waiting.index(longest)].stage.name!r}"
         if tasks < self.slots() and room < PART:
             return "budget_bytes"
         return "making rows"
