@@ -36,7 +36,7 @@ PYTHON = [
     {"workers"},
     {"feedback", "mixtures", "privacy", "sharing", "stores"},
     {"loading"},
-    {"accelerate", "batch_size", "commands", "lightning", "ports", "torch"},
+    {"accelerate", "batch_size", "commands", "lightning", "ports", "ray", "torch"},
 ]
 
 

@@ -273,6 +273,9 @@ struct leat_loader *py_loader_handle(PyObject *object);
 PyObject *py_names(PyObject *module, PyObject *list);
 PyObject *py_find_name(PyObject *module, PyObject *args);
 
+/* writer.c */
+PyObject *py_writer_join(PyObject *module, PyObject *args);
+
 /* order.c */
 PyObject *py_dependent_order(PyObject *module, PyObject *args);
 

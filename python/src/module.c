@@ -267,6 +267,8 @@ static PyMethodDef functions[] = {
     {"source", py_source_make, METH_VARARGS, "source(schema, count, version, reader, timeout_s, warn_s): a data set"},
     {"source_serve", py_source_serve, METH_O, "source_serve(capsule, /): the thread of a source"},
     {"concat", py_dataset_concat, METH_O, "concat(datasets, /): several data sets as one"},
+    {"writer_join", py_writer_join, METH_VARARGS,
+     "writer_join(path, files): finished files of its folder, by their names, become one data set"},
     {"ports", py_ports, METH_O, "ports(folder, /): JSON text"},
     {"port_ask_stat", py_port_ask_stat, METH_VARARGS, "port_ask_stat(folder, name): JSON text"},
     {"port_stop", py_port_stop, METH_VARARGS, "port_stop(folder, name)"},

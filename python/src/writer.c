@@ -349,6 +349,28 @@ static PyObject *writer_boxes(PyObject *self, PyObject *fields)
     return found;
 }
 
+/* writer_join(path, files) */
+PyObject *py_writer_join(PyObject *module, PyObject *args)
+{
+    const char *path;
+    PyObject *files;
+    struct leat_error error;
+    int rc = LEAT_OK;
+    if (!PyArg_ParseTuple(args, "sO!:writer_join", &path, &PyList_Type, &files))
+        return NULL;
+    const Py_ssize_t n = PyList_Size(files);
+    const char **names = PyMem_Calloc((size_t)n + 1, sizeof *names);
+    PyObject *kept = names ? PyList_GetSlice(files, 0, n) : PyErr_NoMemory(); /* names live as long as their texts */
+    bool ok = kept != NULL;
+    for (Py_ssize_t i = 0; ok && i < n; i++)
+        ok = (names[i] = PyUnicode_AsUTF8AndSize(PyList_GetItem(kept, i), NULL)) != NULL;
+    if (ok)
+        PY_WITHOUT_GIL(rc = leat_writer_join(path, names, (size_t)n, &error));
+    PyMem_Free(names);
+    Py_XDECREF(kept);
+    return !ok ? NULL : rc ? py_raise(&error) : Py_NewRef(Py_None);
+}
+
 static PyMethodDef writer_methods[] = {
     {"open", (PyCFunction)(void (*)(void))writer_open, METH_VARARGS | METH_CLASS,
      "open(path, fields, check, overwrite, resume, shard_bytes, num_threads, metadata, classes, photos, lenient, "

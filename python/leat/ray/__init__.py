@@ -10,10 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .loader import Loader as Loader
+    from .materialized import from_dataset as from_dataset
+    from .reading import read as read
     from .stages import Stage as Stage
+    from .writing import write as write
 
 #: the module of each name, which is imported when the name is used
-_MODULES = {"Loader": "loader", "Stage": "stages"}
+_MODULES = {
+    "Loader": "loader",
+    "Stage": "stages",
+    "from_dataset": "materialized",
+    "read": "reading",
+    "write": "writing",
+}
 __all__ = sorted(_MODULES)
 
 
