@@ -173,7 +173,9 @@ class _Shard:
                 )
             self._writer = Writer(self._path, self._columns.fields, num_threads=1)
         if self._writer.schema != self._columns.fields:
-            raise InvalidError(f"blocks have other columns than those before: {self._columns.fields}, not {self._writer.schema}")
+            raise InvalidError(
+                f"blocks have other columns than those before: {self._columns.fields}, not {self._writer.schema}"
+            )
         first = len(self._writer)
         for batch in batches:
             found = {n: _values(f, self._columns.of(batch, n, first)) for n, f in self._columns.fields.items()}
