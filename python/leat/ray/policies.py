@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 TASK_S = 1.7e-3  #: CPU seconds of an empty task, all processes of Ray together (measured with Ray 2.60)
 TASK_SHARE = 0.05  #: of a partition's time may go to its task
-IDLE_CALLS = 10  #: an actor ends after it had no call for the time of so many
+BUSY = 0.9  #: the share of their time for which actors may be busy where there would be one less
 LATE = 2  #: a partition is late after so many times the longest that others took
 
 
@@ -53,7 +53,7 @@ class Queue:
 @dataclass(frozen=True)
 class State:
     """All that admission looks at. Bytes are counted by the loader: from launching to delivery, `peak_bytes` of each
-    partition, or what was measured of it where that is more."""
+    partition by the growths known now, or what was measured of it where that is more."""
 
     budget_bytes: int
     held_bytes: int
@@ -62,8 +62,8 @@ class State:
     slots: Mapping[str, int]  #: tasks that could start now, by node, without nodes that owe a late partition
     stages: Sequence[Queue] = ()
     ahead: int | None = None  #: batches from `first` on that may be worked on (`batches_ahead`); None: no limit
-    late: Sequence[Partition] = ()  #: of the earliest batch: launched once and `is_late`
-    first_bytes: int = 0  #: `peak_bytes` of all of the earliest batch; read only where some of it is late
+    late: Sequence[Partition] = ()  #: launched once and `is_late`, in order
+    first_bytes: int = 0  #: `peak_bytes` of all of the earliest batch; read only where one is late
 
 
 @dataclass(frozen=True)
@@ -86,25 +86,27 @@ class Run:
 def admit(state: State) -> list[Make | Run]:
     """The launches to do now, in order.
 
-    Calls of stages come first, as their memory is reserved, and by the earliest batch. Then partitions are made in
-    order, each where most slots are free, while
+    Calls of stages come first, by the earliest batch, as room was kept for them. Then partitions are made in order,
+    each where most slots are free, while
 
     - the bytes held and its own are at most the budget, or it belongs to the earliest undelivered batch, and
     - it is within `ahead` batches.
 
     The first one that does not fit ends it: a small one behind it would take the room that it waits for. So what is
     held without the earliest batch is at most the budget, and with it at most the budget and one batch; and that batch
-    never waits for memory, so the run goes on whatever the budget is. Before a stage has been measured, only the
-    earliest batch is made.
+    never waits for memory, so the run goes on whatever the budget is. A stage is not known before its first call: until
+    then, and while more is held than the budget because it turned out to give more than it takes, it gets calls of the
+    earliest batch only.
 
-    A late partition is made a second time where that keeps the same bound, once the rest of its batch has been
+    Late partitions are made a second time where that keeps the same bound, once the rest of the earliest batch has been
     launched. So a node that died without a word holds up delivery for that long, and not until Ray finds it dead.
     """
-    runs = [
-        Run(number, call)
-        for number, stage in enumerate(state.stages)
-        for call in heapq.nsmallest(stage.free, stage.calls, key=lambda call: (call.batch, call.call))
-    ]
+    full = state.held_bytes > state.budget_bytes
+    runs = list[Run]()
+    for number, stage in enumerate(state.stages):
+        calls = heapq.nsmallest(stage.free, stage.calls, key=lambda call: (call.batch, call.call))
+        waits = full or stage.growth is None
+        runs += [Run(number, call) for call in calls if call.batch == state.first or not waits]
     runs.sort(key=lambda run: (run.call.batch, -run.stage))
 
     makes = list[Make]()
@@ -136,10 +138,10 @@ def _fitting(state: State) -> Iterator[tuple[Partition, int]]:
         partition = next(wanted, None)
     for late in state.late:
         needed = peak_bytes(late.made_bytes, growths)
-        if held + needed <= state.budget_bytes + state.first_bytes:
+        if held + needed <= state.budget_bytes + (state.first_bytes if late.batch == state.first else 0):
             held += needed
             yield late, needed
-    while partition and partition.batch < end and None not in growths:
+    while partition and partition.batch < end:
         needed = peak_bytes(partition.made_bytes, growths)
         if held + needed > state.budget_bytes:
             return
@@ -166,14 +168,15 @@ def grown(growth: float | None, bytes_in: int, bytes_out: int) -> float:
 
 
 def batches_ahead(latency_s: float, step_s: float) -> int:
-    """As many batches as hide the latency, by Little's law: those that a consumer takes (one per `step_s`, its own time
-    without waiting) while one is on its way (`latency_s`, the longest from launching to having it), and the next."""
-    return 1 + math.ceil(latency_s / step_s) if step_s > 0 else 1 << 30
+    """As many batches as hide the latency, by Little's law: those that a consumer takes, one per `step_s` (its own time
+    without waiting), while a partition is on its way that turns out to be late and is made twice, and the next.
+    `latency_s`: the longest from launching a partition to having it."""
+    return 1 + math.ceil((LATE + 1) * latency_s / step_s) if step_s > 0 else 1 << 30
 
 
 def is_late(running_s: float, latency_s: float) -> bool:
-    """Whether a partition of the earliest batch that was launched `running_s` ago should be made a second time. It is
-    the same bytes whoever makes it, so the first that arrives is taken. `latency_s`: the longest that others took."""
+    """Whether a partition that was launched `running_s` ago should be made a second time. It is the same bytes whoever
+    makes it, so the first that arrives is taken. `latency_s`: the longest that others took to be made."""
     return running_s > LATE * latency_s
 
 
@@ -186,26 +189,25 @@ def rows_per_partition(batch_rows: int, row_s: float, slots: int) -> int:
 
 @dataclass(frozen=True)
 class Load:
-    """How busy the actors of a stage are."""
+    """How busy the actors of a stage are. `busy` and `wait_s` are averages over the last few seconds."""
 
     actors: int
     least: int
     most: int
-    wait_s: float  #: until a call that arrived now would begin
+    busy: float  #: of them, those that had a call
+    wait_s: float  #: of a call in the queue
     call_s: float  #: of one call
     start_s: float  #: from asking for an actor to its first call
-    idle_s: float = 0.0  #: how long one of them has had no call
 
 
 def actors_wanted(load: Load) -> int:
-    """The number of actors that a stage should have, between its bounds: one more where its queue waits longer than
-    both a call and the start of an actor take (a shorter queue is gone before it could help), one less where one was
-    idle for long."""
-    dear = max(load.call_s, load.start_s)
+    """The number of actors that a stage should have, between its bounds: one more where its calls wait longer than both
+    a call and the start of an actor take (a shorter queue is gone before it could help), one less where the others can
+    do the work of all. Actors hold their CPUs, so an idle one is a maker less."""
     wanted = load.actors
-    if load.wait_s > dear:
+    if load.wait_s > max(load.call_s, load.start_s):
         wanted += 1
-    elif load.idle_s > IDLE_CALLS * dear:
+    elif load.busy <= BUSY * (load.actors - 1):
         wanted -= 1
     return max(load.least, min(load.most, wanted))
 
