@@ -352,11 +352,6 @@ LEAT_API int leat_writer_finish(struct leat_writer *writer, struct leat_error *e
  * which it may be called again. */
 LEAT_API int leat_writer_finish_as(struct leat_writer *writer, const char *metadata, struct leat_error *error);
 
-/* Makes one data set of `n` finished files in one folder: `path` becomes their manifest there, whole or not at all, and
- * replaces nothing. `files`: their names, in the order of samples. Errors: EXISTS, BUSY, IO, NOMEM, INVALID (n is 0);
- * for a file NOT_FOUND, FORMAT, CORRUPT, IO. */
-LEAT_API int leat_writer_join(const char *path, const char *const *files, size_t n, struct leat_error *error);
-
 /* Frees the writer. An unfinished `path`.partial stays for a resume if `keep_partial`, else it is removed. */
 LEAT_API void leat_writer_free(struct leat_writer *writer, bool keep_partial);
 

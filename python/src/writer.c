@@ -2,6 +2,7 @@
  * Writers. leat/data/writer.py turns values into buffers; here they are handed to the library, whose threads take it
  * from there: a call may wait for room in their queue, so it runs without the GIL.
  */
+#include "leat/shards.h"
 #include "leat_py.h"
 
 #include <stdlib.h>

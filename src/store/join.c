@@ -2,10 +2,12 @@
  * A data set of files that others have written: its manifest appears in one step, when all of them are there. Until
  * then there is nothing under its name, whatever becomes of the processes that write the files.
  */
+#include <string.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "leat/shards.h"
 #include "store/manifest.h"
 #include "store/part.h"
 #include "store/reader.h"
@@ -14,6 +16,8 @@
 static int describe(const char *path, const char *file, struct leat_manifest_shard *out, struct leat_error *error)
 {
     struct leat_source *source = NULL;
+    if (!*file || strchr(file, '/') || !strcmp(file, ".") || !strcmp(file, ".."))
+        return leat_fail(error, LEAT_E_INVALID, "'%.100s' is no name of a file in the folder of %s", file, path);
     char *shard = leat_manifest_shard_path(path, file);
     int rc = shard ? leat_store_open(shard, NULL, &source, error)
                    : leat_fail(error, LEAT_E_NOMEM, "no memory for the path of a shard");

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import pickle
@@ -18,7 +19,8 @@ from photo_support import png
 import leat
 import leat.ray
 
-ray = pytest.importorskip("ray")
+if not os.environ.get("LEAT_REQUIRE_RAY"):
+    pytest.importorskip("ray")
 
 import ray.data  # noqa: E402
 from ray.data.block import BlockAccessor  # noqa: E402
@@ -90,7 +92,7 @@ def test_rows_are_those_of_the_data_set(rows: leat.Dataset) -> None:
     found = samples(leat.ray.read(rows, override_num_blocks=7).take_all())
     wanted = samples(rows[i] for i in range(N))
     for one in wanted:
-        one["meta"] = '{"i": [%d, null, "x"]}' % one["meta"]["i"][0]
+        one["meta"] = json.dumps(one["meta"])
         for name in list(one):
             if rows.schema[name].derived:
                 del one[name]
@@ -110,11 +112,8 @@ def test_paths_lists_views_and_joined_data_sets_are_read(rows: leat.Dataset) -> 
     assert read(rows[some]) == numbers[some].tolist()
     assert read(rows.where("number > 20")) == numbers[numbers > 20].tolist()
     assert read(leat.from_arrays(number=np.arange(5.0))) == [0, 1, 2, 3, 4]
-    assert [len(row["left.text"]) for row in leat.ray.read(leat.zip(left=rows[:3], right=rows[3:6])).take_all()] == [
-        0,
-        1,
-        2,
-    ]
+    beside = leat.ray.read(leat.zip(left=rows[:3], right=rows[3:6])).take_all()
+    assert [len(row["right.text"]) for row in beside] == [3, 4, 5]
     packed = leat.pack_rows(rows, "tokens", 10)
     assert np.array_equal(
         np.stack([row["tokens"] for row in leat.ray.read(packed, ["tokens"]).take_all()]),
@@ -149,33 +148,21 @@ def test_tasks_say_their_rows_and_bytes_before_they_read(rows: leat.Dataset, par
     assert parts > 16 or max(each) < 2.5 * sum(each) / len(each)
 
 
-def test_counting_and_sizes_read_nothing(rows: leat.Dataset, tmp_path: Path) -> None:
-    path = tmp_path / "gone.leat"
-    path.write_bytes(Path(rows.about["shards"][0]["path"]).read_bytes())
-    found = leat.ray.read(path)
-    damaged = bytearray(path.read_bytes())
-    at = damaged.index(b"\x89PNG")
-    damaged[at : at + 8] = bytes(8)
-    path.write_bytes(damaged)
+def test_only_what_is_wanted_is_read(rows: leat.Dataset, tmp_path: Path) -> None:
+    path = tmp_path / "damaged.leat"
+    whole = Path(rows.about["shards"][0]["path"]).read_bytes()
+    path.write_bytes(whole)
+    found = leat.ray.read(path, override_num_blocks=N)
+    path.write_bytes(whole[: (at := whole.rindex(b"\x89PNG"))] + bytes(8) + whole[at + 8 :])  # the last photo
     assert found.count() == N
+    assert [row["number"] for row in found.select_columns(["number"]).take_all()] == rows.column("number").tolist()
+    assert len(found.limit(5).take_all()) == 5
     with pytest.raises(Exception, match="checksum|damaged"):
         found.take_all()
-
-
-def test_only_the_columns_and_rows_that_are_wanted_are_read(rows: leat.Dataset, tmp_path: Path) -> None:
-    path = tmp_path / "bad.leat"
-    with leat.Writer(path, {"image": "image", "y": "int64"}) as w:
-        for i in range(50):
-            w.add(image=b"no photo", y=i)
-    assert [r["y"] for r in leat.ray.read(path).select_columns(["y"]).take_all()] == list(range(50))
-    with pytest.raises(Exception, match="broken|photo"):
-        leat.ray.read(path).take_all()
     source = LeatDatasource(rows, ["text", "number"])
-    assert [t.metadata.num_rows for t in source.get_read_tasks(2, per_task_row_limit=3)] == [3, 3]
     assert source.apply_projection({"number": "number"})._columns == ["number"]
-    assert samples(leat.ray.read(rows).limit(4).select_columns(["number"]).take_all()) == [
-        {"number": i / 4} for i in range(4)
-    ]
+    tasks = source.get_read_tasks(2, per_task_row_limit=3)
+    assert [t.metadata.num_rows for t in tasks] == [sum(b.num_rows for b in t()) for t in tasks] == [3, 3]
 
 
 def test_torch_batches_and_splits_have_each_row_once(rows: leat.Dataset) -> None:
@@ -309,7 +296,7 @@ def test_a_write_that_fails_leaves_nothing(rows: leat.Dataset, tmp_path: Path) -
     other = ray.data.from_items([{"other": 1}])
     with pytest.raises(ValueError, match="field"):
         leat.ray.write(data.union(other), tmp_path / "a.leat")
-    with pytest.raises(FileNotFoundError if False else OSError, match="cannot write into"):
+    with pytest.raises(OSError, match="cannot write into"):
         leat.ray.write(data, tmp_path / "nowhere" / "a.leat")
     (tmp_path / "a.00001.leat").write_text("somebody's")
     with pytest.raises(FileExistsError, match="a.00001.leat exists"):
@@ -331,7 +318,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_full_disk_and_one_that_cannot_be_written_are_named(small_disk: Path) -> None:
     large = ray.data.range_tensor(1000, shape=(500,), override_num_blocks=2)
-    with pytest.raises(leat.FileError, match=r"disk/.*make room on the disk.*No space left") as caught:
+    with pytest.raises(
+        leat.FileError, match=r"make room on the disk, then start again: No space left on device \(.*disk/a.leat[^\n]*$"
+    ) as caught:
         leat.ray.write(large, small_disk / "a.leat")
     assert os.listdir(small_disk) == [], caught.value
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
@@ -376,5 +365,5 @@ def test_blocks_of_other_columns_or_without_rows_are_refused(rows: leat.Dataset)
     with pytest.raises(ValueError, match="there are no rows"):
         leat.ray.from_dataset(data.filter(lambda row: row["number"] < 0))
     assert len(leat.ray.from_dataset(data.filter(lambda row: row["number"] < 1))) == 4
-    with pytest.raises(ValueError, match="block 2 has other columns"):
+    with pytest.raises(ValueError, match="block . has other columns"):
         leat.ray.from_dataset(data.union(ray.data.from_items([{"other": 1}])))

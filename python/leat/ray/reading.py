@@ -24,6 +24,8 @@ from ..data.packing import PackedRows, pack_of
 from .blocks import column_of
 
 BATCH = 1 << 16  #: rows that the engine plans at a time
+LEAST = 1 << 20  #: bytes of a task, where there are fewer than TASKS for each CPU
+TASKS = 4  #: for each CPU: a task costs Ray 30 ms of CPU, as much as reading 60 MB, and one too large keeps others idle
 BLOCK = 64 << 20  #: bytes of a block, at most about: half of Ray's own limit, so that it cuts none
 SMALL = 256 << 10  #: bytes of a pickled data set that goes with each task; a larger one lies in Ray's store, once
 HELD = 1 << 40  #: bytes of blocks that are in use: how many is up to Ray
@@ -56,13 +58,18 @@ def read(
     Raises:
         KeyError: there is no such field.
         TypeError: `src` is neither a path nor a data set, or `columns` no list of names.
-        leat.BrokenSampleError: from the task that reads it, of a sample that is marked as broken.
+
+    Photos that are marked as broken come as they are, and :func:`leat.apply` applies its ``on_error`` to them. Damaged
+    files raise the errors of :class:`leat.Loader`, from the task that reads them.
     """
     if isinstance(src, (str, os.PathLike, list, tuple)):
         src = open_dataset(src)
     if not isinstance(src, Dataset):
         raise no_dataset("read takes a path, a list of paths or a data set", src)
-    return ray.data.read_datasource(LeatDatasource(src, columns_of(src, columns)), **options)
+    source = LeatDatasource(src, columns_of(src, columns))
+    if not options.keys() & {"override_num_blocks", "parallelism"}:
+        options["override_num_blocks"] = source.tasks()
+    return ray.data.read_datasource(source, **options)
 
 
 def columns_of(ds: Dataset, columns: Sequence[str] | None) -> list[str]:
@@ -84,6 +91,7 @@ class LeatDatasource(Datasource):  # type: ignore[misc]
         super().__init__()
         self._dataset = dataset
         self._projection_map: dict[str, str] | None = {name: name for name in columns}
+        self._sizes: dict[tuple[str, ...], Sizes] = {}  # of columns that were asked for, here and in what is made of it
 
     def get_name(self) -> str:
         """The name of its tasks."""
@@ -93,21 +101,39 @@ class LeatDatasource(Datasource):  # type: ignore[misc]
         """Yes: a column that nobody wants is not read."""
         return True
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_sizes": {}}
+
     @property
     def _columns(self) -> list[str]:
         return list(self._projection_map or {})
 
+    def sizes(self) -> Sizes:
+        """Those of the columns that are wanted."""
+        key = tuple(self._columns)
+        if key not in self._sizes:
+            self._sizes[key] = Sizes(self._dataset, key)
+        return self._sizes[key]
+
+    def tasks(self) -> int | None:
+        """How many read tasks cost least; None: Ray is to say it."""
+        sizes = self.sizes()
+        if not sizes.known or not sizes.count:
+            return None
+        total = sizes.of(0, sizes.count)
+        cpus = ray.cluster_resources().get("CPU", 1) if ray.is_initialized() else os.cpu_count() or 1
+        return max(-(-total // BLOCK), min(int(TASKS * cpus), total // LEAST), 1)
+
     def estimate_inmemory_data_size(self) -> int | None:
-        """Bytes of all blocks, exactly, if an index says it."""
-        sizes = Sizes(self._dataset, self._columns)
-        return sizes.of(0, len(self._dataset)) if sizes.known else None
+        """Bytes of all blocks, if an index says it."""
+        sizes = self.sizes()
+        return sizes.of(0, sizes.count) if sizes.known else None
 
     def get_read_tasks(
         self, parallelism: int, per_task_row_limit: int | None = None, data_context: Any = None
     ) -> list[ReadTask]:
         """Tasks of about as many bytes each."""
-        n, columns = len(self._dataset), self._columns
-        sizes = Sizes(self._dataset, columns)
+        columns, sizes = self._columns, self.sizes()
         pickled: Any = pickle.dumps(self._dataset)
         if len(pickled) > SMALL:
             pickled = ray.put(pickled)
@@ -124,7 +150,9 @@ class LeatDatasource(Datasource):  # type: ignore[misc]
             function = functools.partial(_blocks, pickled, columns, begin, end, rows)
             functools.update_wrapper(function, _blocks)  # Ray names the function in its warnings
             tasks.append(ReadTask(function, about, per_task_row_limit=per_task_row_limit))
-        return tasks if n else [ReadTask(lambda: [], BlockMetadata(0, 0, None, None))]
+        return tasks or [
+            ReadTask(functools.partial(_blocks, pickled, columns, 0, 0, 1), BlockMetadata(0, 0, None, None))
+        ]
 
 
 class Sizes:

@@ -1,14 +1,15 @@
 """Data sets of Ray Data as data sets of leat.
 
-    path.RUN.partial/TASK-ATTEMPT.leat     a shard of each attempt of a task, under a name of its own
-    path.stem.00000.leat ...               the shards of the tasks that succeeded, in the order of the tasks
-    path                                   the manifest: the data set is there with it, or not at all
+path.RUN.partial/TASK-ATTEMPT.leat     a shard of each attempt of a task, under a name of its own
+path.stem.00000.leat ...               the shards of the tasks that succeeded, in the order of the tasks
+path                                   the manifest: the data set is there with it, or not at all
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import socket
 import uuid
@@ -17,7 +18,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 import ray
 from ray.data.block import BlockAccessor
 from ray.data.datasource import Datasink, WriteResult
@@ -32,6 +32,7 @@ from ..data.writer import Writer
 from ..errors import Error, ExistsError, FileError, InvalidError
 from .blocks import fields_of, plain
 
+RAY_SAYS = "\nFailed to apply UDF"  #: the beginning of the lines that Ray Data adds to the text of an error
 TRIES = 100  #: to remove a folder into which an attempt that is being killed still writes
 
 
@@ -66,10 +67,12 @@ def write(
     try:
         dataset.write_datasink(sink)
     except ray.exceptions.RayTaskError as e:
-        cause = e.cause
-        if isinstance(cause, (Error, OSError)):
-            raise cause from e
-        raise
+        error = e.cause
+        if not isinstance(error, Error):
+            raise
+        text = str(error).partition(RAY_SAYS)[0]
+        error.args = (re.sub(" with resume( to continue)?", "", text),)  # the advice of a Writer, which is not for here
+        raise error from e
     finally:
         sink.end()
 
@@ -174,7 +177,7 @@ class _Shard:
             self._writer = Writer(self._path, self._columns.fields, num_threads=1)
         if self._writer.schema != self._columns.fields:
             raise InvalidError(
-                f"blocks have other columns than those before: {self._columns.fields}, not {self._writer.schema}"
+                f"a block has other columns than those before: {self._columns.fields}, not {self._writer.schema}"
             )
         first = len(self._writer)
         for batch in batches:

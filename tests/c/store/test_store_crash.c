@@ -9,6 +9,8 @@
 #include <sys/wait.h>
 
 #include "../faulty.h"
+#include "leat/shards.h"
+#include "store/manifest.h"
 #include "store/part.h"
 
 static char folder[PATH_MAX], whole[PATH_MAX + 16], path[PATH_MAX + 16], partial[PATH_MAX + 32];
@@ -906,6 +908,78 @@ TEST_IN_FOLDER(any_failing_read_while_opening_is_an_error)
                 break;
             assert_int_equal(rc, LEAT_E_IO);
             assert_string_equal(error.file, path);
+        }
+}
+
+/* ---- files of several writers ---------------------------------------------------------------- */
+
+static int join_files(const char *const *files, size_t n, struct leat_error *error)
+{
+    return leat_writer_join(path, files, n, error);
+}
+
+static void two_files(void)
+{
+    struct leat_error error;
+    struct leat_writer_options o = options();
+    static const char *const names[] = {"left", "right"};
+    for (int i = 0; i < 2; i++) {
+        char file[PATH_MAX + 16];
+        snprintf(file, sizeof file, "%s/%s", folder, names[i]);
+        assert_ok(made_file(file, i ? 20 : 30, &o, &error));
+    }
+}
+
+TEST_IN_FOLDER(files_of_two_writers_become_one_data_set_that_replaces_none)
+{
+    static const char *const files[] = {"right", "left"}, *const bad[] = {"../left", "", ".", "..", "a/b"};
+    struct leat_error error;
+    struct leat_manifest m;
+    two_files();
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_int_equal(join_files(&bad[i], 1, &error), LEAT_E_INVALID);
+    assert_int_equal(join_files(files, 0, &error), LEAT_E_INVALID);
+    assert_int_equal(join_files((const char *const[]){"left", "none"}, 2, &error), LEAT_E_NOT_FOUND);
+    assert_int_equal(access(partial, F_OK), -1);
+    assert_ok(join_files(files, 2, &error));
+    assert_ok(leat_manifest_read(path, &m, &error));
+    assert_int_equal(m.n_shards, 2);
+    assert_int_equal(m.shards[0].count, 20);
+    assert_string_equal(m.shards[1].file, "left");
+    leat_manifest_destroy(&m);
+    assert_int_equal(join_files(files, 1, &error), LEAT_E_EXISTS);
+    assert_int_equal(access(partial, F_OK), -1);
+    struct leat_verify_options v = {.struct_size = sizeof v, .num_threads = 1};
+    assert_ok(leat_verify(path, &v, &error));
+}
+
+TEST_IN_FOLDER(whatever_fails_as_files_become_one_data_set_it_is_whole_or_not_there)
+{
+    static const char *const files[] = {"left", "right"};
+    struct leat_error error;
+    struct leat_manifest m;
+    two_files();
+    for (int kind = 0; kind < 2; kind++)
+        for (int n = 0;; n++) {
+            if (kind)
+                fail_allocation(n);
+            else
+                disturb(n, EIO, false);
+            const int rc = join_files(files, 2, &error);
+            const bool reached = kind ? allocation_failed() : atomic_load(&calls_left) < 0;
+            calls = plain_calls;
+            assert_true(rc == LEAT_OK ? !reached : reached && rc == (kind ? LEAT_E_NOMEM : LEAT_E_IO));
+            assert_int_equal(access(partial, F_OK), -1);
+            if (!access(path, F_OK)) { /* all but the last sync of the folder, after which it is there */
+                assert_ok(leat_manifest_read(path, &m, &error));
+                assert_int_equal(m.count, 50);
+                leat_manifest_destroy(&m);
+                unlink(path);
+            } else {
+                assert_int_not_equal(rc, LEAT_OK);
+            }
+            if (!reached)
+                break;
         }
 }
 
