@@ -4,7 +4,7 @@
 
 Photos: encoded, from a folder of files by read_binary_files and from their pack by leat.ray.read. Columns: numbers and
 arrays; tokens and texts: of varying length; from Parquet by read_parquet, and from leat's file. Rows go to Ray's
-stores, or to this process. Rounds alternate; the figures are medians.
+stores, or to this process; there also by leat.ray.Loader, shuffled. Rounds alternate; the figures are medians.
 """
 
 from __future__ import annotations
@@ -86,7 +86,12 @@ def delivered(make: Callable[[], Any]) -> int:
     return sum(len(next(iter(b.values()))) for b in make().iter_batches(batch_size=1024))
 
 
-def timed(run: Callable[[Callable[[], Any]], int], make: Callable[[], Any]) -> float:
+def epoch_of(loader: leat.Loader) -> int:
+    """An epoch of a loader: shuffled, by memory of its own; the number of rows."""
+    return sum(batch.size for batch in loader)
+
+
+def timed(run: Callable[[Any], int], make: Any) -> float:
     begin = time.perf_counter()
     rows = run(make)
     return rows / (time.perf_counter() - begin)
@@ -139,10 +144,20 @@ def main() -> None:
                 end=" ",
             )
             print(f"load {os.getloadavg()[0]:.1f}, {o.nodes} nodes of one CPU, {len(paths)} photos, {ROWS} rows")
+            far = {
+                "columns, by leat.ray.Loader": (table(parquet), columns),
+                "tokens and texts, by it": (table(texts_parquet), texts),
+            }
             print(f"{'rows per second':26} {'Ray Data':>12} {'leat.ray':>12} {'ratio':>7}")
             for name, (run, theirs, ours) in jobs.items():
                 timed(run, theirs), timed(run, ours)  # workers have imported what they need
                 found = [(timed(run, theirs), timed(run, ours)) for _ in range(o.rounds)]
+                first, second = (statistics.median(column) for column in zip(*found, strict=True))
+                print(f"{name:26} {first:12,.0f} {second:12,.0f} {second / first:7.2f}", flush=True)
+            for name, (theirs, path) in far.items():
+                with leat.ray.Loader(leat.open(path), 1024, shuffle=True, framework="numpy") as loader:
+                    timed(delivered, theirs), epoch_of(loader)
+                    found = [(timed(delivered, theirs), timed(epoch_of, loader)) for _ in range(o.rounds)]
                 first, second = (statistics.median(column) for column in zip(*found, strict=True))
                 print(f"{name:26} {first:12,.0f} {second:12,.0f} {second / first:7.2f}", flush=True)
         finally:
