@@ -41,6 +41,8 @@ GUIDES = {
         "stores",
         "privacy",
         "frameworks",
+        "ray",
+        "ray-simulation",
         "recipes",
         "order",
     ],
