@@ -21,7 +21,7 @@ from .. import __version__
 from ..errors import BrokenSampleError, Error, InvalidError
 from .actors import Pool
 from .parts import Assembled, Assembling, Made, rows_between
-from .policies import Call, Make, Partition, Queue, State, admit, grown
+from .policies import Call, Make, Partition, Queue, State, admit, grown, peak_bytes
 from .stages import Stage
 from .tasks import Failed, Ran, make, make_sized
 
@@ -64,7 +64,6 @@ class Piece:
     made: Made | None = None  #: here
     lost: int = 0  #: workers that died while they made it
     bytes: int = 0  #: that fly, or lie in stores
-    reserved: int = 0  #: of rows of the program: the most that they may become on their way through stages
 
 
 @dataclass
@@ -231,7 +230,7 @@ class Flow:
             if piece.actor is not None:
                 piece.actor.running -= 1
             piece.ref = piece.flying = piece.made = piece.actor = None
-            piece.bytes = piece.reserved = 0
+            piece.bytes = 0
 
     # ---- launching ---------------------------------------------------------------------------------------------------
 
@@ -257,7 +256,7 @@ class Flow:
         slots = {"any": QUEUED * max(1, self.slots()) - flying}
         state = State(
             self._job.budget_bytes,
-            sum(max(piece.reserved, piece.bytes) for w in order for piece in w.pieces),
+            self._held(order),
             0,
             self._partitions(order),
             slots,
@@ -266,11 +265,17 @@ class Flow:
         for launch in admit(state):
             if isinstance(launch, Make):
                 wanted = order[launch.partition.batch]
-                self._start(wanted, wanted.pieces[launch.partition.part], launch.peak_bytes)
+                self._start(wanted, wanted.pieces[launch.partition.part])
             else:
                 wanted = order[launch.call.batch]
                 self._call(wanted, wanted.pieces[launch.call.call])
         self.counts.peak_bytes = max(self.counts.peak_bytes, self.bytes())
+
+    def _held(self, order: list[Wanted]) -> int:
+        """The bytes that what was launched takes, or may come to take on its way through stages."""
+        growths = [pool.growth for pool in self._pools]
+        launched = [p for w in order for p in w.pieces if not p.level and (p.done or p.flying is not None)]
+        return sum(max(p.bytes, peak_bytes(p.n * self.row_bytes, growths)) for p in launched)
 
     def _partitions(self, order: list[Wanted]) -> Iterator[Partition]:
         """Those that are to be made, in order."""
@@ -289,7 +294,7 @@ class Flow:
         ]
         return Queue(pool.room(len(calls)), calls, pool.growth)
 
-    def _start(self, wanted: Wanted, piece: Piece, reserved: int) -> None:
+    def _start(self, wanted: Wanted, piece: Piece) -> None:
         if self._decisions[0] != wanted.decisions or self._decisions[1] is None:
             self._decisions = (wanted.decisions, ray.put(wanted.decisions))
         place = {"epoch": wanted.epoch, "step": wanted.step, "rows": [piece.first, piece.n]}
@@ -298,7 +303,7 @@ class Flow:
             self._fly(wanted, piece, self._sized.remote(*args))
         else:
             self._fly(wanted, piece, [self._task.remote(*args)])
-        piece.bytes, piece.reserved = piece.n * self.row_bytes, reserved
+        piece.bytes = piece.n * self.row_bytes
         self.counts.tasks += 1
 
     def _call(self, wanted: Wanted, piece: Piece) -> None:
@@ -420,7 +425,7 @@ class Flow:
     def _again(self, wanted: Wanted, piece: Piece, error: BaseException) -> None:
         """What was lost is asked for once more; if workers die of it, row by row."""
         self.counts.again += 1
-        piece.bytes, piece.reserved, piece.ref = 0, 0, None
+        piece.bytes, piece.ref = 0, None
         if piece.actor is not None and isinstance(error, gone.RayActorError):
             self._pools[piece.level - 1].lost(piece.actor)
         loose = next((k for k, s in enumerate(self._job.stages, 1) if not s.deterministic), None)
@@ -454,7 +459,7 @@ class Flow:
             if piece.done:
                 self.counts.again += 1
             piece.ref = piece.flying = piece.made = piece.actor = None
-            piece.done, piece.bytes, piece.reserved = False, 0, 0
+            piece.done, piece.bytes = False, 0
             self._redo([i for i, _, _ in piece.inputs if i.ref is None and i.flying is None])
 
     def _assemble(self) -> None:
@@ -471,7 +476,7 @@ class Flow:
             with self._changed:
                 for piece in wanted.pieces:  # the store is free of them
                     piece.made = piece.ref = None
-                    piece.bytes = piece.reserved = 0
+                    piece.bytes = 0
                 self._launch()
                 self._changed.notify_all()
 
