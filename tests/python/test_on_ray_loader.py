@@ -231,8 +231,13 @@ def test_a_broken_sample_is_an_error_with_its_place_and_the_run_goes_on(cluster:
             assert e.value.sample == 21 and far.state_dict()["at"] == {"epoch": 0, "row": 16}
     for policy in ("skip", "substitute"):
         local, far = both(ds, 8, outputs=PHOTOS, on_error=policy)
-        with far:
+        far.close()
+        with leat.ray.Loader(
+            ds, 8, outputs=PHOTOS, on_error=policy, framework="numpy", seed=3, error_report=tmp_path / policy
+        ) as far:
             assert [told(b) for b in far] == [told(b) for b in local]
+        (line,) = (json.loads(line) for line in (tmp_path / policy).read_text().splitlines())
+        assert (line["epoch"], line["step"], line["row"], line["planned"]) == (0, 2, 5, 21) and "PNG" in line["reason"]
     local, far = both(ds.select([21, 1, 2]), 1, outputs=PHOTOS, on_error="skip")
     with far, pytest.raises(leat.BrokenSampleError, match="no row of the batch is left"):
         next(iter(far))
@@ -262,6 +267,11 @@ def test_what_the_cluster_cannot_do_is_said_at_once(cluster: Any, photos: leat.D
         leat.ray.Loader(photos, 4, in_order=False)
     with pytest.raises(leat.ProgramError, match="Normalize"):
         leat.ray.Loader(photos, 4, outputs={"y": [ops.Normalize(MEAN, STD)]})
+    with leat.ray.Loader(photos, 4) as far:
+        with pytest.raises(leat.UnsupportedError, match="further consumers"):
+            far.consumer(2)
+        with pytest.raises(leat.UnsupportedError, match="made by a cluster"):
+            leat.Port(far, "on-ray")
     big = {"image": [ops.Decode(), ops.Resize((2000, 2000))]}
     with pytest.raises(leat.BudgetError, match=r"does not fit into half of the smallest store .*bytes"):
         leat.ray.Loader(photos, 64, outputs=big)

@@ -131,6 +131,8 @@ class Loader(Planning):
     [32, 32, 32]
     """
 
+    _elsewhere = False  #: whether other machines make its rows
+
     @check.explained
     def __init__(
         self,

@@ -60,6 +60,8 @@ class Loader(Local):
         leat.BudgetError: a store of Ray is too small for a batch.
     """
 
+    _elsewhere = True
+
     def __init__(
         self,
         dataset: Any,
@@ -75,6 +77,7 @@ class Loader(Local):
             raise UnsupportedError("leat.ray.Loader delivers in order: leave in_order out, or use leat.Loader")
         if options.get("share"):
             raise UnsupportedError("leat.ray.Loader does not go with share=: each process asks the cluster itself")
+        self._report, options["error_report"] = options.get("error_report"), None
         if not all(isinstance(stage, Stage) for stage in stages):
             raise TypeError("stages is a list of leat.ray.Stage(fn)")
         self._flow: Flow | None = None
@@ -153,6 +156,8 @@ class Loader(Local):
         key = core.epoch(), core.step()
         if self._loose:
             self._record(key, batch)
+        if self._report is not None and batch is not None and batch.errors:
+            self._write_report(batch)
         self._flow.drop(key)
         self._tell(self._flow)
         return core, batch
@@ -210,6 +215,16 @@ class Loader(Local):
                 "a global batch that a decision has cut short does not go with stages on several ranks"
             )
         return range(first, end), n
+
+    def _write_report(self, batch: Batch) -> None:
+        """Appends the broken samples of a batch that was handed out, as the engine does (without its code)."""
+        with open(self._report, "a") as file:
+            for error in batch.errors:
+                file.write(json.dumps({"epoch": batch.epoch, "step": batch.step, **error._asdict()}) + "\n")
+
+    def consumer(self, *args: Any, **options: Any) -> Any:
+        """Raises :class:`leat.UnsupportedError`: rows that a cluster makes are not kept for other readers."""
+        raise UnsupportedError("leat.ray.Loader has no further consumers: open another one, which makes its own rows")
 
     def _record(self, key: tuple[int, int], batch: Batch | None) -> None:
         """Writes down which execution of a batch was handed out."""

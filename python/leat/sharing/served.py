@@ -29,6 +29,7 @@ class Shared(Protocol):
     _framework: Any
     _global: int
     _mixture: Any
+    _elsewhere: bool
     _options: dict[str, Any]
     _sampler: Any
     _share: Any
@@ -72,7 +73,9 @@ def refuse(loader: Shared) -> None:
     """Raises if other processes cannot share this loader."""
     decided = loader._decisions.entries()[1:] if loader._sampler is None else []
     reason = (
-        "functions in Python (leat.ops.Map, MapBatch) are not served yet: run them on what leat.attach gives"
+        "its rows are made by a cluster, which each training asks itself: open a leat.Loader"
+        if loader._elsewhere
+        else "functions in Python (leat.ops.Map, MapBatch) are not served yet: run them on what leat.attach gives"
         if loader._calls is not None
         else "a mesh is of one job: give rank and world_size to leat.attach"
         if loader.mesh is not None and loader._share is None
