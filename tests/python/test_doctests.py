@@ -29,7 +29,11 @@ def test_the_examples_of_a_module_run(
         "tmp": tmp_path,
         "jpeg": jpeg(20, 20),
     }
-    found = doctest.testmod(
-        importlib.import_module(name), extraglobs=given, optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
-    )
+    try:
+        module = importlib.import_module(name)
+    except ModuleNotFoundError as e:
+        if e.name != "ray":  # which only one shard installs
+            raise
+        pytest.skip("ray is not installed")
+    found = doctest.testmod(module, extraglobs=given, optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
     assert found.failed == 0

@@ -9,6 +9,7 @@ import pickle
 import signal
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,7 @@ def test_paths_lists_views_and_joined_data_sets_are_read(rows: leat.Dataset) -> 
     assert read(rows[some]) == numbers[some].tolist()
     assert read(rows.where("number > 20")) == numbers[numbers > 20].tolist()
     assert read(leat.from_arrays(number=np.arange(5.0))) == [0, 1, 2, 3, 4]
+    assert read(leat.from_arrays(number=np.arange(1e5))) == list(range(100000))  # lies in Ray's store
     beside = leat.ray.read(leat.zip(left=rows[:3], right=rows[3:6])).take_all()
     assert [len(row["right.text"]) for row in beside] == [3, 4, 5]
     packed = leat.pack_rows(rows, "tokens", 10)
@@ -171,8 +173,9 @@ def test_torch_batches_and_splits_have_each_row_once(rows: leat.Dataset) -> None
     assert sum(len(b["number"]) for b in batches) == N
     assert {float(x) for b in batches for x in b["number"]} == {i / 4 for i in range(N)}
     assert tuple(batches[0]["vector"].shape) == (16, 2, 2)
-    found = [b["number"] for part in data.streaming_split(1) for b in part.iter_batches(batch_size=None)]
-    assert sorted(np.concatenate(found).tolist()) == [i / 4 for i in range(N)]
+    with ThreadPoolExecutor(2) as pool:  # Ray waits until both are iterated
+        found = list(pool.map(lambda part: [b["number"] for b in part.iter_batches()], data.streaming_split(2)))
+    assert sorted(np.concatenate([x for part in found for x in part]).tolist()) == [i / 4 for i in range(N)]
 
 
 def decoded(batch: dict[str, Any]) -> dict[str, Any]:

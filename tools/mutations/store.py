@@ -18,6 +18,20 @@ MUTATIONS = [
         ("c:store/store_files",),
     ),
     Mutation(
+        "files of several writers become a data set that replaces another one",
+        "src/store/join.c",
+        "part->path, false, error);\n    return rc",
+        "part->path, true, error);\n    return rc",
+        ("c:store/store_crash",),
+    ),
+    Mutation(
+        "what is left of a manifest that could not be written stays",
+        "src/store/join.c",
+        "leat_part_destroy(&part, rc != LEAT_OK);",
+        "leat_part_destroy(&part, false);",
+        ("c:store/store_crash",),
+    ),
+    Mutation(
         "bytes between the columns and the directory of a group may be anything",
         "src/store/check.c",
         "    if (!is_zero(p, columns_end, shape->directory_at))\n",

@@ -157,7 +157,7 @@ class Loader(Local):
         if self._loose:
             self._record(key, batch)
         if self._report is not None and batch is not None and batch.errors:
-            self._write_report(batch)
+            self._write_report(self._report, batch)
         self._flow.drop(key)
         self._tell(self._flow)
         return core, batch
@@ -216,9 +216,9 @@ class Loader(Local):
             )
         return range(first, end), n
 
-    def _write_report(self, batch: Batch) -> None:
+    def _write_report(self, path: Any, batch: Batch) -> None:
         """Appends the broken samples of a batch that was handed out, as the engine does (without its code)."""
-        with open(self._report, "a") as file:
+        with open(path, "a") as file:
             for error in batch.errors:
                 file.write(json.dumps({"epoch": batch.epoch, "step": batch.step, **error._asdict()}) + "\n")
 

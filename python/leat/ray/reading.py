@@ -8,6 +8,7 @@ import math
 import os
 import pickle
 import threading
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -237,14 +238,25 @@ class _Open:
         return pa.table([array for array, _ in made], pa.schema([field for _, field in made]))
 
 
-@functools.lru_cache(KEPT)
-def _opened(pickled: bytes, columns: tuple[str, ...]) -> _Open:
-    return _Open(pickled, columns)
+_kept: OrderedDict[tuple[Any, ...], _Open] = OrderedDict()
+_lock = threading.Lock()
+
+
+def _opened(pickled: Any, columns: Sequence[str]) -> _Open:
+    """The data set of these bytes, or of those that a reference to Ray's store names, which are not kept."""
+    key = (pickled if isinstance(pickled, bytes) else pickled.hex(), *columns)
+    with _lock:
+        if key not in _kept:
+            _kept[key] = _Open(pickled if isinstance(pickled, bytes) else ray.get(pickled), tuple(columns))
+        _kept.move_to_end(key)
+        while len(_kept) > KEPT:
+            _kept.popitem(last=False)
+        return _kept[key]
 
 
 def _blocks(pickled: Any, columns: Sequence[str], begin: int, end: int, rows: int) -> Iterator[Any]:
     """The work of a read task: rows [begin, end) in blocks of at most so many rows."""
-    opened = _opened(pickled if isinstance(pickled, bytes) else ray.get(pickled), tuple(columns))
+    opened = _opened(pickled, columns)
     while begin < end:
         to = min(end, begin + rows, begin - begin % opened.batch + opened.batch)
         yield opened.table(begin, to)
