@@ -32,10 +32,13 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> leat.Dataset:
 
 
 def mean(rows: dict[str, Any]) -> dict[str, Any]:
-    rows["image"][:] += 0  # its own to write to
     n = len(rows["ids"])
     lengths = np.diff(rows["tokens"].offsets)
-    return {"mean": rows["image"].mean((1, 2, 3)), "lengths": lengths, "of": np.full(n, n), "key": rows["row_keys"]}
+    found = {"mean": rows["image"].mean((1, 2, 3)), "lengths": lengths, "of": np.full(n, n)}
+    found["key"] = rows["row_keys"].copy()
+    for name in ("image", "y", "ids", "row_keys"):  # its own to write to
+        rows[name][:] = 0
+    return found
 
 
 class Embeds:
@@ -63,7 +66,8 @@ def expected(ds: Any, n: int) -> list[dict[str, Any]]:
         rows = {**batch, "ids": batch.ids, "row_keys": batch.row_keys}
         parts = [batch.ids[a : a + n] for a in range(0, batch.size, n)]
         of = np.concatenate([np.full(len(p), len(p)) for p in parts])
-        found.append({**rows, **mean(rows), "of": of, **embeds(rows)})
+        given = {name: value.copy() if hasattr(value, "copy") else value for name, value in rows.items()}
+        found.append({**rows, **mean(given), "of": of, **embeds(rows)})
     return found
 
 
@@ -179,7 +183,23 @@ def other(rows: dict[str, Any]) -> dict[str, Any]:
     return {"x": np.zeros((len(rows["ids"]), 1 + int(rows["ids"][0]) % 5))}
 
 
+def unsorted(rows: dict[str, Any]) -> dict[str, Any]:
+    n = len(rows["ids"])
+    return {"x": leat.Ragged(np.zeros(n), np.arange(n, -1, -1))}
+
+
+class Odd(Exception):
+    def __init__(self, a: int, b: int) -> None:
+        super().__init__(f"{a} and {b}")
+
+
+def odd(rows: dict[str, Any]) -> dict[str, Any]:
+    raise Odd(1, 2)
+
+
 WRONG = {
+    unsorted: (leat.InvalidError, "offsets that descend"),
+    odd: (RuntimeError, "Odd: 1 and 2"),
     raises: (ZeroDivisionError, "no embedding"),
     short: (leat.InvalidError, r"output 'x' of the stage has 3 rows, and was given 16"),
     text: (leat.InvalidError, "an array of numbers is wanted"),
@@ -230,3 +250,32 @@ def test_what_no_cluster_can_run_is_said_at_once(cluster: Any, photos: leat.Data
             Stage(mean, **wrong)
     with pytest.raises(TypeError, match="function or a class"):
         Stage(3)  # type: ignore[arg-type]
+
+
+def doubled(rows: dict[str, Any]) -> dict[str, Any]:
+    return {"twice": rows["y"] * 2}
+
+
+def test_decisions_change_what_a_stage_is_compared_with(cluster: Any, photos: leat.Dataset) -> None:
+    with loader(photos, Stage(doubled, batch_size=4)) as far:
+        batches = iter(far)
+        first = next(batches)
+        far.set_batch_size(9)
+        rest = list(batches)
+        np.testing.assert_array_equal(
+            np.concatenate([b["twice"] for b in rest]), 2 * np.concatenate([b["y"] for b in rest])
+        )
+        assert first.size + sum(b.size for b in rest) == 50
+
+
+def test_rows_that_are_left_out_are_in_no_call(cluster: Any, tmp_path: Path) -> None:
+    with leat.Writer(tmp_path / "a.leat", {"image": "image", "y": "int64"}, check=False) as w:
+        for i in range(12):
+            data = png(np.full((20, 20, 3), i, np.uint8))
+            w.add(image=data[:60] if i in (5, 6) else data, y=i)
+    outputs = {"image": [ops.Decode(), ops.CenterCrop(8)], "y": []}
+    options = {"outputs": outputs, "on_error": "skip", "shuffle": False, "batch_size": 12}
+    with loader(leat.open(tmp_path / "a.leat"), Stage(doubled, batch_size=1), **options) as far:
+        (batch,) = far
+        assert batch["twice"].tolist() == [2 * i for i in range(12) if i not in (5, 6)]
+        assert [(e.row, e.planned) for e in batch.errors] == [(5, 5), (6, 6)]

@@ -160,6 +160,12 @@ def test_rows_that_the_error_policy_touched_keep_their_places(tmp_path: Path, on
             made = cut_batch(ds, outputs, [0, 3, 6, 12], 0, "numpy", on_error=on_error)
             assert_same(made, loader.batch_at(0, 0))
             assert len(made.errors) == 3
+    if on_error == "skip":
+        found = cut(PROGRAMS["photos"], ds.schema)
+        with leat.Loader(ds, 12, outputs=found.head, framework="numpy", on_error=on_error) as loader:
+            parts = [made_of(leat.make_rows(loader.plan_rows(0, 0, rows=(i, i + 1))), 1, "") for i in (5, 6)]
+        none = Assembling(found.tails, 1).batch(parts, 0, 0)
+        assert none.rows() == 0 and [error[:2] for error in none.errors()] == [(0, 5), (1, 6)]
 
 
 def check_case(number: int, ds: leat.Dataset) -> None:

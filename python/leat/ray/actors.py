@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import ray
+from ray.exceptions import RayError
 
 from .stages import Runner, Stage
 
@@ -20,8 +21,12 @@ class Actor:
 
     def node(self) -> str:
         """Where it is, as far as that is known."""
-        known = ray.wait([self.where], timeout=0)[0]
-        return f"on {ray.get(self.where)}" if known else "whose actor has not started: no node has room for it"
+        if not ray.wait([self.where], timeout=0)[0]:
+            return "whose actor has not started: no node has room for it"
+        try:
+            return f"on {ray.get(self.where)}"
+        except RayError:
+            return "whose actor has died"
 
 
 class Pool:
@@ -49,10 +54,11 @@ class Pool:
         self._actors.append(actor)
         return actor
 
-    def room(self, calls: int) -> int:
-        """How many of so many calls the actors take now; if they are too few and there is room, one more is started."""
+    def room(self, calls: int, cpus: float) -> int:
+        """How many of so many calls the actors take now. If they are too few, one more is started, if it needs no more
+        than `cpus`, which no actor and no task has."""
         room = sum(max(0, QUEUED - actor.running) for actor in self._actors)
-        if calls > room and self._fits():
+        if calls > room and cpus >= self.stage.num_cpus and self._fits():
             self._start()
             room += QUEUED
         return room
@@ -64,11 +70,12 @@ class Pool:
         return actor
 
     def _fits(self) -> bool:
+        places = [actor.where for actor in self._actors]
+        if places and ray.wait(places, num_returns=len(places), timeout=0)[1]:
+            return False  # one is still on its way to a node
         if self._most:
             return len(self._actors) < self._most
-        free, spare = ray.available_resources(), 1  # a CPU is left for the tasks that feed it
-        gpus = self.stage.num_gpus
-        return bool(free.get("CPU", 0) - spare >= self.stage.num_cpus and free.get("GPU", 0) >= gpus)
+        return bool(ray.available_resources().get("GPU", 0) >= self.stage.num_gpus)
 
     def lost(self, actor: Actor) -> None:
         """An actor has died: another one takes its place."""
@@ -84,6 +91,6 @@ class Pool:
 
     def close(self) -> None:
         """Ends the actors."""
-        for actor in self._actors:
+        for actor in self._actors if ray.is_initialized() else []:
             ray.kill(actor.handle)
         self._actors.clear()

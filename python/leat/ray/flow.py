@@ -6,6 +6,7 @@ node takes with it is asked for once more, by its position, and Ray's own retrie
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 import warnings
@@ -46,7 +47,7 @@ _LOST = (
     gone.TaskUnschedulableError,
 )
 #: ... which may be a row's fault
-_BLAMED = (gone.WorkerCrashedError, gone.OutOfMemoryError, gone.RayActorError)
+_BLAMED = (gone.WorkerCrashedError, gone.OutOfMemoryError, gone.RayActorError, gone.RaySystemError)
 
 
 @dataclass
@@ -124,7 +125,7 @@ class Flow:
         self._pools = [Pool(stage) for stage in job.stages]
         self.row_bytes = job.row_bytes  #: at most, as seen
         self.counts = Counts()
-        self._hashes: OrderedDict[tuple[int, int, int, int], str] = OrderedDict()  # of what stages returned
+        self._hashes: OrderedDict[tuple[str, int, int, int, int], str] = OrderedDict()  # of what stages returned
         self._wanted: OrderedDict[tuple[int, int], Wanted] = OrderedDict()
         self._flying: dict[Any, tuple[Wanted, Piece]] = {}
         self._changed = threading.Condition()
@@ -151,14 +152,17 @@ class Flow:
             for key in [k for k, w in self._wanted.items() if k not in keys or w.decisions != decisions]:
                 self._drop(key)
 
-    def knows(self, key: tuple[int, int]) -> bool:
-        return key in self._wanted
+    def knows(self, key: tuple[int, int], decisions: Any) -> bool:
+        """Whether a batch is on its way, as planned by these decisions."""
+        wanted = self._wanted.get(key)
+        return wanted is not None and wanted.decisions == decisions
 
     def ask(self, key: tuple[int, int], rows: range, of: int, decisions: Any, urgent: bool = False) -> None:
         """Asks for rows of a batch that has `of` rows, behind what was asked for before; or, if it is urgent, before
         that."""
         pieces, parts = self._cut(rows, of)
         with self._changed:
+            self._drop(key)
             self._wanted[key] = Wanted(*key, decisions, pieces, parts)
             if urgent:
                 self._wanted.move_to_end(key, last=False)
@@ -223,9 +227,12 @@ class Flow:
 
     def _drop(self, key: tuple[int, int]) -> None:
         wanted = self._wanted.pop(key, None)
+        if wanted is not None and wanted.made is None and wanted.error is None:
+            wanted.error = InvalidError("the batch was given up: the loader was closed, or asked for other ones")
+            self._changed.notify_all()
         for piece in () if wanted is None else wanted.pieces:
             # Nothing is cancelled: ray.cancel() of a task that is just failing ends the whole process (Ray 2.60, a
-            # check in task_manager.cc). At most two tasks per CPU run to their end for nobody.
+            # check in task_manager.cc). What flies runs to its end for nobody.
             self._flying.pop(piece.flying, None)
             if piece.actor is not None:
                 piece.actor.running -= 1
@@ -292,7 +299,8 @@ class Flow:
             for part, piece in enumerate(wanted.pieces)
             if piece.level == level and not (piece.done or piece.flying) and all(i.done for i, _, _ in piece.inputs)
         ]
-        return Queue(pool.room(len(calls)), calls, pool.growth)
+        cpus = ray.cluster_resources().get("CPU", 0) - sum(p.cpus for p in self._pools) - self._job.num_cpus
+        return Queue(pool.room(len(calls), cpus), calls, pool.growth)
 
     def _start(self, wanted: Wanted, piece: Piece) -> None:
         if self._decisions[0] != wanted.decisions or self._decisions[1] is None:
@@ -336,6 +344,8 @@ class Flow:
     def _receive(self) -> None:
         try:
             while not self._closed:
+                if not ray.is_initialized():  # its calls would start another one
+                    raise InvalidError("Ray was shut down before the loader was closed")
                 with self._changed:
                     refs = list(self._flying)
                     if not refs:
@@ -403,16 +413,17 @@ class Flow:
         pool = self._pools[piece.level - 1]
         stage, where = pool.stage, f"rows {piece.first} to {piece.first + piece.n}"
         pool.rows, pool.seconds = pool.rows + told.rows, pool.seconds + told.seconds
-        taken = sum(i.bytes * (b - a) // max(1, i.n) for i, a, b in piece.inputs)
-        pool.growth = grown(pool.growth, taken, told.nbytes)
+        if told.rows:
+            taken = sum(i.bytes * (b - a) // max(1, i.n) for i, a, b in piece.inputs)
+            pool.growth = grown(pool.growth, taken, told.nbytes)
+            pool.types = pool.types or told.types
         wanted.hashes[piece.level, piece.first] = told.hash
-        pool.types = pool.types or told.types
         if told.rows and told.types != pool.types:
             types = InvalidError(f"stage {stage.name!r} returned {told.types} for {where}, and {pool.types} before")
             wanted.error = _told(types, wanted, told.node)
         if not stage.deterministic:
             return
-        place = (wanted.epoch, wanted.step, piece.level, piece.first)
+        place = (json.dumps(wanted.decisions), wanted.epoch, wanted.step, piece.level, piece.first)
         if self._hashes.setdefault(place, told.hash) != told.hash:
             other = InvalidError(
                 f"stage {stage.name!r} gave other bytes for {where} than the first time: it is not deterministic; say "

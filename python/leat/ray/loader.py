@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -87,6 +88,7 @@ class Loader(Local):
         self._asked_by: Any = None
         self._ended = False
         self._said = 0.0  # when others were told
+        self._recorded: Batch | None = None  # that is written down, and not handed out yet
         if not options.keys() & {"rank", "world_size", "mesh"}:
             options |= place_in_ray_train()
         super().__init__(dataset, batch_size, *args, **options)
@@ -146,20 +148,22 @@ class Loader(Local):
     def _taken(self, number: int) -> tuple[_leat.Batch | None, Batch | None]:
         if self._flow is None:
             return super()._taken(number)
-        self._look()  # the batch is whole before the position moves
+        ahead = self._look()  # the batch is whole before the position moves
+        if self._loose and ahead is not None and self._recorded is not ahead:
+            self._record((ahead.epoch, ahead.step), ahead)
+            self._recorded = ahead
         core = self._got(self._next, number)
         (there, batch), self._seen_ahead = self._seen_ahead, (None, None)
         if core is None:
             return None, None
         if there is None or not core.same(there):  # a decision came in between
-            batch = self._batch(core)
-        key = core.epoch(), core.step()
-        if self._loose:
-            self._record(key, batch)
+            batch = self._batch(core, follow=True)
         if self._report is not None and batch is not None and batch.errors:
             self._write_report(self._report, batch)
-        self._flow.drop(key)
-        self._tell(self._flow)
+        self._recorded = None
+        self._flow.drop((core.epoch(), core.step()))
+        with contextlib.suppress(Exception):  # a help for people
+            self._tell(self._flow)
         return core, batch
 
     def _look(self) -> Batch | None:
@@ -183,15 +187,15 @@ class Loader(Local):
         decisions = self._now()
         if follow:
             self._ask_ahead(flow, key, core.rows(), decisions)
-        elif not flow.knows(key):
-            if self._loose:
-                raise UnsupportedError(
-                    f"stage {self._loose[0].name!r} is not deterministic: the batch of epoch {key[0]}, step {key[1]} "
-                    "cannot be made again with the same bytes"
-                )
+        elif self._loose:
+            raise UnsupportedError(
+                f"stage {self._loose[0].name!r} is not deterministic: the batch of epoch {key[0]}, step {key[1]} "
+                "cannot be made again with the same bytes"
+            )
+        if not flow.knows(key, decisions):
             flow.ask(key, *self._rows(core.rows()), decisions, urgent=True)
         made: Any = flow.take(key)
-        if not follow:
+        if not follow:  # its memory is the caller's, so that next() has to have its own
             flow.drop(key)
         if not made.rows():
             raise _empty(made)
@@ -243,7 +247,7 @@ class Loader(Local):
             window.clear()
             self._asked_by = decisions
         flow.keep([*window, key], decisions)
-        if not flow.knows(key):  # the first one, or one that has failed
+        if not flow.knows(key, decisions):  # the first one, or one that has failed
             flow.ask(key, *self._rows(rows), decisions, urgent=True)
         if not window:
             window.append(key)

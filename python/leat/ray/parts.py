@@ -204,7 +204,7 @@ class Assembling:
         full = [part for part in parts if len(part.ids)]
         late: _leat.Batch | None = None
         of: dict[str, int] = {}
-        if self._tails:
+        if self._tails and full:
             late = self._run(full)
             of = {found[0]: i for i, found in enumerate(late.outputs()) if found is not None}
         rows = joined([_without(part, self._taken) for part in parts])

@@ -15,7 +15,7 @@ from ..data.schema import ARRAY, dtype_name
 from ..errors import InvalidError
 from ..loading.batch import Form
 from .parts import Assembled, Found, Made, joined, rows_between
-from .tasks import Failed, Ran, host
+from .tasks import Failed, Ran, host, portable
 
 TAKEN = ("ids", "row_keys")  #: names that a stage gets beside the outputs
 
@@ -78,14 +78,17 @@ class Runner:
                 return failed[0], None
             if self._made is None:
                 self._made = self._fn() if isinstance(self._fn, type) else self._fn
-            rows = joined([rows_between(made, a, b) for made, (a, b) in zip(inputs, cuts)])
+            parts = [rows_between(made, a, b) for made, (a, b) in zip(inputs, cuts)]
+            rows, own = joined(parts), joined(parts)  # the stage may write to its own
+            if not len(rows.ids):  # all were left out
+                return Ran(0, 0, node, 0.0, "", ()), rows._replace(node=node)
             began = time.perf_counter()
-            found = self._made(arguments(rows))
+            found = self._made(arguments(own))
             seconds = time.perf_counter() - began
             made, types, digest = self._taken(rows, found, node)
             return Ran(made.nbytes, len(made.ids), node, seconds, digest, types), made
         except Exception as e:  # noqa: BLE001 whatever it is, it belongs to whoever reads that batch
-            return Failed(e, f"{node}, in stage {self._name!r}"), None
+            return Failed(portable(e), f"{node}, in stage {self._name!r}"), None
 
     def _taken(self, rows: Made, found: Any, node: str) -> tuple[Made, tuple[Any, ...], str]:
         if not isinstance(found, Mapping):
@@ -107,8 +110,6 @@ class Runner:
 def arguments(rows: Made) -> dict[str, Any]:
     """What a stage gets."""
     form, batch = Form("numpy"), Assembled(rows, (0, 0), None, {})
-    if not len(rows.ids):
-        return {"ids": rows.ids, "row_keys": rows.row_keys}
     taken: Any = batch
     form.learn(taken)
     return {**dict(form.batch(taken)), "ids": rows.ids, "row_keys": rows.row_keys}
@@ -126,6 +127,9 @@ def output_of(name: str, value: Any, n: int) -> tuple[Found, np.ndarray[Any, Any
         values, offsets = np.ascontiguousarray(value.values), np.ascontiguousarray(value.offsets, np.int64)
         if len(offsets) != n + 1:
             raise InvalidError(f"output {name!r} of the stage has {len(offsets) - 1} rows, and was given {n}")
+        if (np.diff(offsets) < 0).any() or offsets[0] < 0 or offsets[-1] > len(values):
+            raise InvalidError(f"output {name!r} of the stage has offsets that descend, or lie outside its values")
+        values, offsets = values[offsets[0] : offsets[-1]], offsets - offsets[0]
         return (name, ARRAY, dtype_name(values.dtype), True, False), values, offsets
     array = np.ascontiguousarray(value.detach().cpu() if hasattr(value, "detach") else value)
     if array.dtype.kind not in "biufc":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import socket
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -55,7 +56,16 @@ def make(common: Mapping[str, Any], decisions: Any, place: Mapping[str, Any], th
         planned = {**common, "decisions": decisions, **place}
         return made_of(rows_of(planned, threads), place["rows"][1], node)
     except Exception as e:  # noqa: BLE001 whatever it is, it belongs to whoever reads that batch
-        return Failed(e, node)
+        return Failed(portable(e), node)
+
+
+def portable(error: Exception) -> Exception:
+    """The error, or one of a plain type, if it cannot be pickled and read again."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:  # noqa: BLE001 whatever its class does
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error
 
 
 def make_sized(*args: Any) -> tuple[Any, Any]:
