@@ -433,7 +433,7 @@ def test_an_error_of_a_function_is_its_own(documents: Path, monkeypatch: pytest.
 def test_a_plan_opens_a_loader_once_and_a_few_stay_open(documents: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = []
     real = making._open
-    monkeypatch.setattr(making, "_open", lambda planned: opened.append(planned["run"]) or real(planned))
+    monkeypatch.setattr(making, "_open", lambda planned, n: opened.append(planned["run"]) or real(planned, n))
     monkeypatch.setattr(making, "_opened", making._Opened())
     loaders = [leat.Loader(leat.open(documents), 5, True, seed=seed) for seed in range(making.MOST_OPEN + 1)]
     for _ in range(2):
