@@ -3,7 +3,7 @@
 A run is a pipeline of operators over source tasks (units), nodes with CPUs and GPUs of some speed, their stores as one,
 and a consumer that takes batches: in order, or whatever is ready. Simulated: a CPU or GPU runs one task at a time; a
 task's inputs lie in the stores until it ends, its outputs have room from its start; a dead node's tasks hang until Ray
-finds it dead, and what lay on it is made again from its source task. What the last operator has given is with the
+finds it dead, and its objects are made again from their source tasks. The output of the last operator is with the
 consumer and is never lost.
 """
 

@@ -267,6 +267,9 @@ def test_what_the_cluster_cannot_do_is_said_at_once(cluster: Any, photos: leat.D
         leat.ray.Loader(photos, 4, in_order=False)
     with pytest.raises(leat.ProgramError, match="Normalize"):
         leat.ray.Loader(photos, 4, outputs={"y": [ops.Normalize(MEAN, STD)]})
+    for wrong in ({"num_cpus": 0}, {"budget_bytes": 0}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            leat.ray.Loader(photos, 4, **wrong)
     with leat.ray.Loader(photos, 4) as far:
         with pytest.raises(leat.UnsupportedError, match="further consumers"):
             far.consumer(2)

@@ -230,17 +230,6 @@ def test_batches_ahead_cover_a_partition_that_is_made_twice() -> None:
     assert policies.is_late(1.0, 0.4) and not policies.is_late(1.0, 0.6)
 
 
-@given(st.integers(1, 10_000), st.floats(1e-6, 1.0), st.integers(0, 5000))
-def test_a_partition_has_rows_of_one_batch_that_are_worth_a_task(batch: int, row_s: float, slots: int) -> None:
-    rows = policies.rows_per_partition(batch, row_s, slots)
-    assert 1 <= rows <= batch
-    assert rows == batch or rows * row_s * policies.TASK_SHARE >= policies.TASK_S * (1 - 1e-9)
-    if (
-        rows * row_s * policies.TASK_SHARE > 2 * policies.TASK_S + row_s
-    ):  # more than a task is worth: all slots have one
-        assert rows == -(-batch // max(slots, 1))
-
-
 @given(st.integers(1, 5), st.integers(0, 5), st.integers(1, 12), st.floats(0, 12), st.floats(0, 9))
 def test_actors_stay_within_their_bounds(least: int, more: int, actors: int, busy: float, wait: float) -> None:
     wanted = policies.actors_wanted(Load(actors, least, least + more, busy, wait, 1.0, 1.0))

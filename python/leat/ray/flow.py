@@ -29,7 +29,8 @@ from .tasks import Failed, Ran, make, make_sized
 READY = 2  #: batches that are put together before they are asked for
 TRIES = 3  #: workers that a partition may take with it; then its rows are made one by one, and the row is broken that
 #: takes as many
-QUEUED = 2  #: tasks for each that can run: the next one waits at its node
+QUEUED = (2, 8)  #: tasks for each that can run: at least the next one waits at its node, and more where they are small
+SMALL = 4 << 20  #: bytes of all that wait at a node, about
 PART = 16 << 20  #: bytes of a partition, about
 LOOK_S = 0.05  #: how long a look at what flies waits
 KNOWN = 4096  #: calls of stages whose hashes are kept, to compare
@@ -260,7 +261,8 @@ class Flow:
         if not order:
             return
         flying = sum(piece.level == 0 for _, piece in self._flying.values())
-        slots = {"any": QUEUED * max(1, self.slots()) - flying}
+        each = max(1, order[0].pieces[0].n * self.row_bytes)
+        slots = {"any": min(max(SMALL // each, QUEUED[0]), QUEUED[1]) * max(1, self.slots()) - flying}
         state = State(
             self._job.budget_bytes,
             self._held(order),

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import time
+import warnings
 import weakref
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 import ray
 
-from .. import _leat
+from .. import _leat, check
 from ..errors import BrokenSampleError, BudgetError, InvalidError, UnsupportedError
 from ..loading.batch import Batch
 from ..loading.lineage import Lineage
@@ -81,8 +82,12 @@ class Loader(Local):
         self._report, options["error_report"] = options.get("error_report"), None
         if not all(isinstance(stage, Stage) for stage in stages):
             raise TypeError("stages is a list of leat.ray.Stage(fn)")
+        if not num_cpus > 0:
+            raise ValueError(f"num_cpus of a task is above 0, not {num_cpus!r}")
+        budget = options.pop("budget_bytes", None)
+        self._budget = None if budget is None else check.integer("budget_bytes", budget, 1)
         self._flow: Flow | None = None
-        self._stages, self._num_cpus, self._budget = tuple(stages), num_cpus, options.pop("budget_bytes", None)
+        self._stages, self._num_cpus = tuple(stages), num_cpus
         self._seen_ahead: tuple[_leat.Batch | None, Batch | None] = (None, None)
         self._window: deque[tuple[int, int]] = deque()
         self._asked_by: Any = None
@@ -222,9 +227,12 @@ class Loader(Local):
 
     def _write_report(self, path: Any, batch: Batch) -> None:
         """Appends the broken samples of a batch that was handed out, as the engine does (without its code)."""
-        with open(path, "a") as file:
-            for error in batch.errors:
-                file.write(json.dumps({"epoch": batch.epoch, "step": batch.step, **error._asdict()}) + "\n")
+        try:
+            with open(path, "a") as file:
+                for error in batch.errors:
+                    file.write(json.dumps({"epoch": batch.epoch, "step": batch.step, **error._asdict()}) + "\n")
+        except OSError as e:  # a by-product: batch.errors says the same
+            warnings.warn(f"the error report was not written: {e}", stacklevel=6)
 
     def consumer(self, *args: Any, **options: Any) -> Any:
         """Raises :class:`leat.UnsupportedError`: rows that a cluster makes are not kept for other readers."""

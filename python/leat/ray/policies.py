@@ -1,4 +1,5 @@
-"""Who runs next on a cluster: pure functions, which the loader on Ray and the simulator (bench/cluster_sim.py) share.
+"""Who runs next on a cluster: pure functions. The loader on Ray asks `admit`, `peak_bytes` and `grown`; the simulator
+(bench/cluster_sim.py) asks all.
 
 Plain numbers go in and decisions come out; nothing here knows Ray, a clock or a process. Two families:
 
@@ -19,7 +20,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 TASK_S = 1.7e-3  #: CPU seconds of an empty task, all processes of Ray together (measured with Ray 2.60)
-TASK_SHARE = 0.05  #: of a partition's time may go to its task
 BUSY = 0.9  #: the share of their time for which actors may be busy where there would be one less
 LATE = 2  #: a partition is late after so many times the longest that others took
 
@@ -178,13 +178,6 @@ def is_late(running_s: float, latency_s: float) -> bool:
     """Whether a partition that was launched `running_s` ago should be made a second time. It is the same bytes whoever
     makes it, so the first that arrives is taken. `latency_s`: the longest that others took to be made."""
     return running_s > LATE * latency_s
-
-
-def rows_per_partition(batch_rows: int, row_s: float, slots: int) -> int:
-    """Rows that share a task: as few as use all slots for one batch, but so many that the task itself costs at most
-    `TASK_SHARE` of them. Bytes of a batch do not depend on it."""
-    fewest = math.ceil(TASK_S / TASK_SHARE / row_s) if row_s > 0 else batch_rows
-    return min(batch_rows, max(fewest, math.ceil(batch_rows / max(slots, 1))))
 
 
 @dataclass(frozen=True)
