@@ -125,10 +125,17 @@ def slowly(x: Any) -> Any:
     return x
 
 
+def slow(ds: leat.Dataset, **options: Any) -> tuple[leat.Loader, leat.Loader]:
+    """A loader here, and one whose cluster takes a while for the same rows: functions run there alone, because workers
+    for them would be forks of this process, in which Ray has threads."""
+    options |= {"framework": "numpy", "seed": 3}
+    far = leat.ray.Loader(ds, 16, outputs={"image": [*PHOTOS["image"], ops.Map(slowly)], "y": []}, **options)
+    return leat.Loader(ds, 16, outputs=PHOTOS, **options), far
+
+
 def test_promise_2_a_node_that_dies_takes_no_row_with_it(cluster: Any, photos: leat.Dataset) -> None:
     """Twice: killed at a random batch, and another one added."""
-    outputs = {"image": [*PHOTOS["image"], ops.Map(slowly)], "y": []}
-    local, far = both(photos, 16, outputs=outputs, shuffle=True)
+    local, far = slow(photos, shuffle=True)
     rnd = random.Random(0)
     with local, far:
         for _ in range(2):
@@ -155,8 +162,7 @@ def workers() -> list[int]:
 
 
 def test_a_worker_that_dies_is_replaced(cluster: Any, photos: leat.Dataset) -> None:
-    outputs = {"image": [*PHOTOS["image"], ops.Map(slowly)], "y": []}
-    local, far = both(photos, 16, outputs=outputs)
+    local, far = slow(photos)
     with local, far:
         batches = iter(far)
         made = [told(next(batches))]

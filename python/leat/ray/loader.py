@@ -23,7 +23,8 @@ from ..loading.lineage import Lineage
 from ..loading.loader import Loader as Local
 from ..loading.making import rows_of
 from ..loading.programs import Program
-from ..program import NO_OUTPUTS
+from ..ops import MapBatch
+from ..program import NO_OUTPUTS, entries, has_functions
 from .cutting import Cut, cut
 from .flow import Flow, Job
 from .parts import Assembled, Assembling, made_of
@@ -128,14 +129,18 @@ class Loader(Local):
 
     def _connect(self, found: Cut, num_threads: int) -> None:
         common, rows = self._head.common(), max(1, self._global // self.world_size)
-        row_bytes, together = self._row_bytes(common)
+        row_bytes, together = self._row_bytes(common, found.head)
         budget = _budget(self._budget, rows * row_bytes)
         assembling = Assembling(found.tails, num_threads or "auto")
         self._flow = Flow(Job(common, row_bytes, budget, self._num_cpus, together, self._stages), assembling)
         self._closer = weakref.finalize(self, self._flow.close)
 
-    def _row_bytes(self, common: Mapping[str, Any]) -> tuple[int, bool]:
+    def _row_bytes(self, common: Mapping[str, Any], head: Any) -> tuple[int, bool]:
         """The bytes of a row as it travels, by the first one; and whether rows can only be made together."""
+        if head is not None and has_functions(
+            head
+        ):  # they would run in a fork of this process, which Ray does not bear
+            return UNKNOWN, any(isinstance(op, MapBatch) for entry in entries(head) for op in entry.chain)
         try:
             place = {"epoch": 0, "step": 0, "rows": [0, 1], "decisions": self._now()}
             return made_of(rows_of({**common, **place}), 1, "").nbytes, False
