@@ -1,5 +1,6 @@
 /* Loaders: opening (loader_options.c reads with what), closing, and what they can do beyond reading (consumer.c). */
 #include "leat/apply.h"
+#include "leat/elsewhere.h"
 #include "leat/feedback.h"
 #include "leat/watch.h"
 #include "leat_py.h"
@@ -214,6 +215,57 @@ static PyObject *loader_tell(PyObject *self, PyObject *args)
     return ok ? Py_NewRef(Py_None) : NULL;
 }
 
+/* left(step) -> (step, [(first, n), ...]), or None: the epoch has no such step */
+static PyObject *loader_left(PyObject *self, PyObject *args)
+{
+    struct loader *l = (struct loader *)self;
+    unsigned long long from;
+    uint64_t step, n = 0;
+    struct leat_row_run *runs = NULL;
+    int rc = LEAT_OK;
+    bool ok;
+    if (!PyArg_ParseTuple(args, "K:left", &from))
+        return NULL;
+    step = from;
+    PY_READER_ASK(ok, &l->reader,
+                  (rc = leat_loader_left(l->handle, &step, &runs, &n, &error)) == LEAT_E_END ? LEAT_OK : rc);
+    if (!ok || rc == LEAT_E_END)
+        return ok ? Py_NewRef(Py_None) : NULL;
+    PyObject *list = PyList_New((Py_ssize_t)n);
+    for (uint64_t i = 0; list && i < n; i++) {
+        PyObject *run = Py_BuildValue("KK", (unsigned long long)runs[i].first, (unsigned long long)runs[i].n);
+        if (!run)
+            Py_CLEAR(list);
+        else
+            PyList_SetItem(list, (Py_ssize_t)i, run);
+    }
+    leat_free(runs);
+    return list ? Py_BuildValue("KN", (unsigned long long)step, list) : NULL;
+}
+
+static PyObject *loader_choose(PyObject *self, PyObject *list)
+{
+    struct loader *l = (struct loader *)self;
+    bool ok = false;
+    uint64_t at = 0;
+    const Py_ssize_t n = PyList_Check(list) ? PyList_Size(list) : -1;
+    if (n < 0)
+        return PyErr_Format(PyExc_TypeError, "choose() takes a list of (step, first, n)");
+    struct leat_row_run *runs = PyMem_Calloc((size_t)n + 1, sizeof *runs);
+    if (!runs)
+        return PyErr_NoMemory();
+    for (Py_ssize_t i = 0; i < n; i++) {
+        unsigned long long step, first, rows;
+        if (!PyArg_ParseTuple(PyList_GetItem(list, i), "KKK:choose", &step, &first, &rows))
+            goto out;
+        runs[i] = (struct leat_row_run){step, first, rows};
+    }
+    PY_READER_ASK(ok, &l->reader, leat_loader_choose(l->handle, runs, (uint64_t)n, &at, &error));
+out:
+    PyMem_Free(runs);
+    return ok ? PyLong_FromUnsignedLongLong(at) : NULL;
+}
+
 static PyObject *loader_trace_json(PyObject *self, PyObject *none)
 {
     struct loader *l = (struct loader *)self;
@@ -323,6 +375,8 @@ static PyMethodDef loader_methods[] = {
     {"log", loader_log, METH_VARARGS, "log(first): JSON text of entries"},
     {"trace", loader_trace, METH_VARARGS, "trace(max_events): records what threads do; 0 ends it"},
     {"tell", loader_tell, METH_VARARGS, "tell(json): what leat top says besides"},
+    {"left", loader_left, METH_VARARGS, "left(step): rows that were not received (leat/elsewhere.h)"},
+    {"choose", loader_choose, METH_O, "choose(runs): the rows of the next batch; its step"},
     {"trace_json", loader_trace_json, METH_NOARGS, "trace_json(): JSON text"},
     {NULL, NULL, 0, NULL},
 };

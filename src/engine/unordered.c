@@ -79,6 +79,7 @@ static void free_all(struct leat_loader *l)
     if (!l->unordered)
         return;
     clear(&l->unordered->received);
+    leat_free(l->unordered->chosen);
     leat_free(l->unordered->parts);
     leat_free(l->unordered);
 }
@@ -98,6 +99,12 @@ static struct leat_received *entry_of(struct leat_loader *l, uint64_t number, st
             break;
     }
     return NULL;
+}
+
+bool leat_unordered_was_received(const struct leat_loader *l, struct leat_position at, uint64_t row)
+{
+    const struct leat_received *r = find(l, at);
+    return leat_position_precedes(at, l->consumer.at) || (r && r->row[row]);
 }
 
 /* Sees that every row has an entry, and was not received. */
@@ -183,6 +190,17 @@ void leat_unordered_replan(struct leat_loader *l)
     l->unordered->replay = l->record != NULL;
     l->window.plan_at = l->unordered->replay ? l->unordered->serve : l->consumer.at;
     l->unordered->plan_skip = 0;
+    l->unordered->n_chosen = 0;
+}
+
+void leat_unordered_choose(struct leat_loader *l, uint64_t *numbers, uint64_t n)
+{
+    leat_window_cancel(l, 0);
+    leat_unordered_replan(l);
+    l->window.plan_at = l->unordered->serve;
+    leat_free(l->unordered->chosen);
+    l->unordered->chosen = numbers;
+    l->unordered->n_chosen = n;
 }
 
 static void rewind_to(struct leat_loader *l, const struct leat_batch *first)
@@ -418,33 +436,54 @@ static int plan_fresh(struct leat_loader *l, struct leat_error *error)
     return LEAT_OK;
 }
 
+/* The batch of the step at plan_at with these rows. */
+static int plan_listed(struct leat_loader *l, const struct leat_plan_batch *part, const uint64_t *numbers,
+                       struct leat_error *error)
+{
+    struct leat_batch *b;
+    int rc = admit(l, part, &b, error);
+    if (rc)
+        return rc;
+    memcpy(b->apart.numbers, numbers, part->rows * sizeof *numbers);
+    b->apart.listed = b->apart.recorded = true;
+    b->apart.last_step = part->step;
+    l->window.plan_at = part->last ? (struct leat_position){part->epoch + 1, 0} : part->next;
+    return LEAT_OK;
+}
+
 /* The batch that the record has for the step at plan_at. NOT_FOUND: it has none, or one that does not fit the received
  * rows. */
 static int plan_recorded(struct leat_loader *l, struct leat_error *error)
 {
     struct leat_plan_batch part;
-    struct leat_batch *b;
     if (leat_plan_batch(l->plan, l->window.plan_at, &part) || !part.rows)
         return LEAT_E_NOT_FOUND;
     uint64_t *numbers = leat_new_array(part.rows, sizeof *numbers);
     if (!numbers)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a batch of the record");
-    int rc = leat_record_find(l->record, part.epoch, part.step, part.rows, numbers) ? LEAT_OK : LEAT_E_NOT_FOUND;
-    if (!rc)
-        rc = admit(l, &part, &b, error);
-    if (!rc) {
-        memcpy(b->apart.numbers, numbers, part.rows * sizeof *numbers);
-        b->apart.listed = b->apart.recorded = true;
-        b->apart.last_step = part.step;
-        l->window.plan_at = part.last ? (struct leat_position){part.epoch + 1, 0} : part.next;
-    }
+    int rc = LEAT_E_NOT_FOUND;
+    if (leat_record_find(l->record, part.epoch, part.step, part.rows, numbers))
+        rc = plan_listed(l, &part, numbers, error);
     leat_free(numbers);
+    return rc;
+}
+
+/* The batch of the rows that the caller chose. */
+static int plan_chosen(struct leat_loader *l, struct leat_error *error)
+{
+    struct leat_plan_batch part;
+    if (!l->unordered->n_chosen || leat_plan_batch(l->plan, l->unordered->serve, &part))
+        return error ? leat_fail(error, LEAT_E_INVALID, "no rows were chosen for the next batch") : LEAT_E_END;
+    int rc = plan_listed(l, &part, l->unordered->chosen, error);
+    l->unordered->n_chosen = rc ? l->unordered->n_chosen : 0;
     return rc;
 }
 
 static int plan_next(struct leat_loader *l, struct leat_error *error)
 {
     int rc = LEAT_IO_PENDING;
+    if (l->unordered->chosen)
+        return plan_chosen(l, error);
     while (rc == LEAT_IO_PENDING) {
         if (l->window.n >= l->window.room)
             return LEAT_E_HELD;

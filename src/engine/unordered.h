@@ -13,6 +13,8 @@ struct leat_unordered {
     struct leat_position serve;     /* the planned batch whose step and size the next one handed out has */
     uint64_t plan_skip;             /* rows of this rank's part at window.plan_at that are planned already */
     bool replay;                    /* batches are planned as the record has them; plan_at is that of their steps */
+    uint64_t *chosen;               /* rows of the next batch, by number: the caller chooses (chosen.c). Else NULL */
+    uint64_t n_chosen;              /* 0 once it is planned */
     struct leat_excerpt *parts;     /* of the batch at hand */
     size_t parts_room;
 };
@@ -24,6 +26,10 @@ extern const struct leat_delivery leat_delivery_out_of_order;
 bool leat_unordered_can_mark(struct leat_loader *loader, const uint64_t *numbers, uint64_t n);
 /* After can_mark: they are received, and the frontier goes past complete batches. */
 void leat_unordered_mark(struct leat_loader *loader, const uint64_t *numbers, uint64_t n);
+/* Whether row `row` of this rank's part of the planned batch at `at`, of the running epoch, was received. */
+bool leat_unordered_was_received(const struct leat_loader *loader, struct leat_position at, uint64_t row);
+/* The next batch has these rows, which the caller has checked and gives away; no other is planned any more. */
+void leat_unordered_choose(struct leat_loader *loader, uint64_t *numbers, uint64_t n);
 /* The frontier goes past complete batches. */
 void leat_unordered_advance(struct leat_loader *loader);
 /* Whether a state could still record that a row was received. */

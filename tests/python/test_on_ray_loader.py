@@ -269,8 +269,6 @@ def test_a_file_that_workers_lack_is_named(cluster: Any, photos: leat.Dataset, t
 def test_what_the_cluster_cannot_do_is_said_at_once(cluster: Any, photos: leat.Dataset) -> None:
     with pytest.raises(leat.UnsupportedError, match="lies in the memory of this process"):
         leat.ray.Loader(leat.from_arrays(x=np.arange(9)), 4)
-    with pytest.raises(leat.UnsupportedError, match="in order"):
-        leat.ray.Loader(photos, 4, in_order=False)
     with pytest.raises(leat.ProgramError, match="Normalize"):
         leat.ray.Loader(photos, 4, outputs={"y": [ops.Normalize(MEAN, STD)]})
     for wrong in ({"num_cpus": 0}, {"budget_bytes": 0}):

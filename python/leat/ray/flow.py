@@ -11,9 +11,9 @@ import threading
 import time
 import warnings
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import ray
 import ray.exceptions as gone
@@ -53,9 +53,10 @@ _BLAMED = (gone.WorkerCrashedError, gone.OutOfMemoryError, gone.RayActorError, g
 
 @dataclass
 class Piece:
-    """A run of rows of a batch: as the program makes them, or behind a stage."""
+    """A run of rows of a planned batch: as the program makes them, or behind a stage."""
 
     level: int  #: 0: of the program; k: of the k-th stage
+    step: int  #: of the planned batch
     first: int
     n: int
     inputs: list[tuple[Piece, int, int]] = field(default_factory=list)  #: and between which of their rows
@@ -68,9 +69,17 @@ class Piece:
     bytes: int = 0  #: that fly, or lie in stores
 
 
+class Run(NamedTuple):
+    """Rows of a planned batch that has `of` rows."""
+
+    step: int
+    rows: range
+    of: int
+
+
 @dataclass
 class Wanted:
-    """A batch that is on its way."""
+    """A batch that is on its way, with the place of its first row."""
 
     epoch: int
     step: int
@@ -158,10 +167,14 @@ class Flow:
         wanted = self._wanted.get(key)
         return wanted is not None and wanted.decisions == decisions
 
-    def ask(self, key: tuple[int, int], rows: range, of: int, decisions: Any, urgent: bool = False) -> None:
-        """Asks for rows of a batch that has `of` rows, behind what was asked for before; or, if it is urgent, before
-        that."""
-        pieces, parts = self._cut(rows, of)
+    def ask(self, key: tuple[int, int], runs: Sequence[Run], decisions: Any, urgent: bool = False) -> None:
+        """Asks for a batch of these rows of epoch `key[0]`, behind what was asked for before; or, if it is urgent,
+        before that. `key`: whatever step names it."""
+        pieces, parts = list[Piece](), list[tuple[Piece, int, int]]()
+        for run in runs:
+            more, last = self._cut(run)
+            pieces += more
+            parts += last
         with self._changed:
             self._drop(key)
             self._wanted[key] = Wanted(*key, decisions, pieces, parts)
@@ -169,17 +182,18 @@ class Flow:
                 self._wanted.move_to_end(key, last=False)
             self._launch()
 
-    def _cut(self, rows: range, of: int) -> tuple[list[Piece], list[tuple[Piece, int, int]]]:
-        """The pieces of rows of a batch, and those that are delivered. Calls of a stage begin at multiples of its
-        batch_size."""
+    def _cut(self, run: Run) -> tuple[list[Piece], list[tuple[Piece, int, int]]]:
+        """The pieces of rows of a planned batch, and those that are delivered. Calls of a stage begin at multiples of
+        its batch_size."""
+        step, rows, of = run
         wanted, levels = (rows.start, rows.stop), []
         for k in range(len(self._job.stages), 0, -1):
             n = self._job.stages[k - 1].batch_size or of
             first = wanted[0] // n * n
-            calls = [Piece(k, a, min(n, of - a)) for a in range(first, wanted[1], n)]
+            calls = [Piece(k, step, a, min(n, of - a)) for a in range(first, wanted[1], n)]
             levels.append(calls)
             wanted = (first, calls[-1].first + calls[-1].n)
-        levels.append([Piece(0, a, b - a) for a, b in self._runs(*wanted)])
+        levels.append([Piece(0, step, a, b - a) for a, b in self._runs(*wanted)])
         levels.reverse()
         for before, level in zip(levels, levels[1:]):
             for piece in level:
@@ -200,21 +214,30 @@ class Flow:
         Raises:
             the error of one of its rows: then it has to be asked for again.
         """
+        return self.first_of([key])[1]
+
+    def first_of(self, keys: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], Assembled]:
+        """Waits until one of these batches is there; the first of them. An error is raised if it is that of the first
+        one, or all have one."""
         said = time.monotonic()
         with self._changed:
-            wanted = self._wanted[key]
-            while wanted.made is None and wanted.error is None:
+            wanted = {key: self._wanted[key] for key in keys}
+            while True:
+                for key, each in wanted.items():
+                    if each.made is not None:
+                        return key, each.made
+                broken = [key for key, each in wanted.items() if each.error is not None]
+                if broken and (broken[0] == keys[0] or len(broken) == len(keys)):
+                    self._drop(broken[0])
+                    error = wanted[broken[0]].error
+                    assert error is not None
+                    raise error
                 if self._failed is not None:
                     raise RuntimeError(f"the thread of the Ray loader has failed: {self._failed!r}") from self._failed
                 self._changed.wait(0.2)
                 if time.monotonic() - said > PATIENCE_S:
                     said = time.monotonic()
-                    warnings.warn(self._missing(wanted), stacklevel=5)
-            if wanted.error is not None:
-                self._drop(key)
-                raise wanted.error
-            assert wanted.made is not None
-            return wanted.made
+                    warnings.warn(self._missing(wanted[keys[0]]), stacklevel=9)
 
     def hashes(self, key: tuple[int, int]) -> list[str]:
         """Those of what stages returned for a batch, by stage and row."""
@@ -307,7 +330,7 @@ class Flow:
     def _start(self, wanted: Wanted, piece: Piece) -> None:
         if self._decisions[0] != wanted.decisions or self._decisions[1] is None:
             self._decisions = (wanted.decisions, ray.put(wanted.decisions))
-        place = {"epoch": wanted.epoch, "step": wanted.step, "rows": [piece.first, piece.n]}
+        place = {"epoch": wanted.epoch, "step": piece.step, "rows": [piece.first, piece.n]}
         args = (self._common, self._decisions[1], place, max(1, int(self._job.num_cpus)), __version__)
         if self._pools:
             self._fly(wanted, piece, self._sized.remote(*args))
@@ -425,7 +448,7 @@ class Flow:
             wanted.error = _told(types, wanted, told.node)
         if not stage.deterministic:
             return
-        place = (json.dumps(wanted.decisions), wanted.epoch, wanted.step, piece.level, piece.first)
+        place = (json.dumps(wanted.decisions), wanted.epoch, piece.step, piece.level, piece.first)
         if self._hashes.setdefault(place, told.hash) != told.hash:
             other = InvalidError(
                 f"stage {stage.name!r} gave other bytes for {where} than the first time: it is not deterministic; say "
@@ -451,14 +474,14 @@ class Flow:
         if piece.n > 1 and not self._job.together and not self._pools:
             at, place = wanted.pieces.index(piece), [p for p, _, _ in wanted.parts].index(piece)
             _, a, b = wanted.parts[place]
-            single = [Piece(0, piece.first + i, 1) for i in range(piece.n)]
+            single = [Piece(0, piece.step, piece.first + i, 1) for i in range(piece.n)]
             wanted.pieces[at : at + 1] = single
             wanted.parts[place : place + 1] = [(p, 0, 1) for p in single[a:b]]
             return
         rows = f"row {piece.first}" if piece.n == 1 else f"rows {piece.first} to {piece.first + piece.n - 1}"
         by = f", in stage {self._job.stages[piece.level - 1].name!r}" if piece.level else ""
         wanted.error = BrokenSampleError(
-            f"epoch {wanted.epoch}, step {wanted.step}: {rows} of the batch took {TRIES} Ray workers with them{by}, "
+            f"epoch {wanted.epoch}, step {piece.step}: {rows} of the batch took {TRIES} Ray workers with them{by}, "
             f"the last by: {error}"
         )
 
@@ -476,8 +499,14 @@ class Flow:
             self._redo([i for i, _, _ in piece.inputs if i.ref is None and i.flying is None])
 
     def _assemble(self) -> None:
+        ready, there = list[Wanted](), 0
         with self._changed:
-            ready = [w for w in list(self._wanted.values())[:READY] if w.made is None and w.error is None and w.whole]
+            for wanted in self._wanted.values():
+                if wanted.made is None and wanted.error is None and wanted.whole:
+                    ready.append(wanted)
+                there += wanted.made is not None or wanted.whole
+                if there == READY:
+                    break
         for wanted in ready:
             try:
                 parts = [rows_between(p.made, a, b) for p, a, b in wanted.parts if p.made is not None]

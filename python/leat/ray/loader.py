@@ -26,9 +26,10 @@ from ..loading.programs import Program
 from ..ops import MapBatch
 from ..program import NO_OUTPUTS, entries, has_functions
 from .cutting import Cut, cut
-from .flow import Flow, Job
+from .flow import Flow, Job, Run
 from .parts import Assembled, Assembling, made_of
 from .stages import Stage
+from .unordered import Unit, Window
 
 FIT = 24  #: batches that budget_bytes is by default, if a quarter of the cluster's stores holds them
 
@@ -58,8 +59,7 @@ class Loader(Local):
     Under Ray Train rank and world size are the worker's.
 
     Raises:
-        leat.UnsupportedError: the data lie in the memory of this process, where no worker reads them; or
-            ``in_order=False``.
+        leat.UnsupportedError: the data lie in the memory of this process, where no worker reads them.
         leat.BudgetError: a store of Ray is too small for a batch.
     """
 
@@ -76,8 +76,6 @@ class Loader(Local):
     ) -> None:
         if not ray.is_initialized():
             raise InvalidError("Ray is not connected: call ray.init(address=...) first")
-        if not options.get("in_order", True):
-            raise UnsupportedError("leat.ray.Loader delivers in order: leave in_order out, or use leat.Loader")
         if options.get("share"):
             raise UnsupportedError("leat.ray.Loader does not go with share=: each process asks the cluster itself")
         self._report, options["error_report"] = options.get("error_report"), None
@@ -95,6 +93,7 @@ class Loader(Local):
         self._ended = False
         self._said = 0.0  # when others were told
         self._recorded: Batch | None = None  # that is written down, and not handed out yet
+        self._unordered: Window | None = None
         if not options.keys() & {"rank", "world_size", "mesh"}:
             options |= place_in_ray_train()
         super().__init__(dataset, batch_size, *args, **options)
@@ -107,6 +106,8 @@ class Loader(Local):
             return super()._open(program, on_error, mixture, log)
         whole, self._options = self._options, {k: v for k, v in self._options.items() if k not in program.options}
         self._options |= {"program": NO_OUTPUTS, "num_threads": 1, "budget_bytes": 0}
+        if not self._options["in_order"]:
+            self._options["log_dir"] = None  # the engine's record is of rows that it chose
         _leat.Loader.open(**{**whole, "log_dir": None}).close()  # errors of the program are raised here
         super()._open(Program({}), on_error, mixture, log)
         given = dict(self._lineage._given)
@@ -121,6 +122,8 @@ class Loader(Local):
         self._head = Lineage(given, self._lineage._arrays, self._lineage._hash, self._log_dir)
         if self._loose and self._log_dir is None:
             raise InvalidError("a stage with deterministic=False needs log_dir=, where each batch's hash is recorded")
+        if self._loose and not self._options["in_order"]:
+            raise UnsupportedError("a stage with deterministic=False needs in_order: its batches are of one execution")
         try:
             self._connect(found, whole["num_threads"])
         except BaseException:
@@ -134,6 +137,10 @@ class Loader(Local):
         assembling = Assembling(found.tails, num_threads or "auto")
         self._flow = Flow(Job(common, row_bytes, budget, self._num_cpus, together, self._stages), assembling)
         self._closer = weakref.finalize(self, self._flow.close)
+        if not self._options["in_order"]:
+            me, epochs = weakref.proxy(self), self._options["epochs"]
+            last = 0 if self._steered else epochs - 1 if epochs > 0 else None
+            self._unordered = Window(self._core, lambda *at: len(me.plan(*at)), lambda *unit: me._ask_unit(*unit), last)
 
     def _row_bytes(self, common: Mapping[str, Any], head: Any) -> tuple[int, bool]:
         """The bytes of a row as it travels, by the first one; and whether rows can only be made together."""
@@ -151,13 +158,18 @@ class Loader(Local):
 
     def _now(self) -> Any:
         """The decisions that orders follow from, as plans have them."""
-        return self._head.decisions(self.state_dict())
+        state = self.state_dict()
+        if state.pop("received", None) is not None:  # which rows were is no decision
+            state["state"] = 1
+        return self._head.decisions(state)
 
     # ---- batches -----------------------------------------------------------------------------------------------------
 
     def _taken(self, number: int) -> tuple[_leat.Batch | None, Batch | None]:
         if self._flow is None:
             return super()._taken(number)
+        if self._unordered is not None:
+            return self._first_there(self._flow, self._unordered, number)
         ahead = self._look()  # the batch is whole before the position moves
         if self._loose and ahead is not None and self._recorded is not ahead:
             self._record((ahead.epoch, ahead.step), ahead)
@@ -168,12 +180,30 @@ class Loader(Local):
             return None, None
         if there is None or not core.same(there):  # a decision came in between
             batch = self._batch(core, follow=True)
+        self._recorded = None
+        self._handed_out(self._flow, (core.epoch(), core.step()), batch)
+        return core, batch
+
+    def _handed_out(self, flow: Flow, key: tuple[int, int], batch: Batch | None) -> None:
         if self._report is not None and batch is not None and batch.errors:
             self._write_report(self._report, batch)
-        self._recorded = None
-        self._flow.drop((core.epoch(), core.step()))
+        flow.drop(key)
         with contextlib.suppress(Exception):  # a help for people
-            self._tell(self._flow)
+            self._tell(flow)
+
+    def _taken_once(self, number: int) -> tuple[_leat.Batch | None, Batch | None]:
+        return super()._taken_once(number) if self._flow is None else self._taken(number)
+
+    def _first_there(self, flow: Flow, window: Window, number: int) -> tuple[_leat.Batch | None, Batch | None]:
+        """The batch that is there first, whole before the position moves."""
+        found = window.next(flow, number, self._now())
+        if found is None:
+            return self._got(self._next, number), None
+        unit, made = found
+        batch = self._batch_of(made.at(unit.key[0], self._core.choose(unit.runs)))
+        core = self._got(self._next, number)
+        window.given(unit)
+        self._handed_out(flow, unit.key, batch)
         return core, batch
 
     def _look(self) -> Batch | None:
@@ -203,10 +233,13 @@ class Loader(Local):
                 "cannot be made again with the same bytes"
             )
         if not flow.knows(key, decisions):
-            flow.ask(key, *self._rows(core.rows()), decisions, urgent=True)
+            flow.ask(key, [self._run(key[1], core.rows())], decisions, urgent=True)
         made: Any = flow.take(key)
         if not follow:  # its memory is the caller's, so that next() has to have its own
             flow.drop(key)
+        return self._batch_of(made)
+
+    def _batch_of(self, made: Any) -> Batch:
         if not made.rows():
             raise _empty(made)
         if not self._form.makers:
@@ -218,17 +251,23 @@ class Loader(Local):
         """The stages that are not deterministic."""
         return [stage for stage in self._stages if not stage.deterministic]
 
-    def _rows(self, mine: int) -> tuple[range, int]:
-        """The rows of this rank in the batch that is planned for the cluster, and how many that has."""
-        if not self._stages or self.world_size == 1:
-            return range(mine), mine
-        n = self._global
-        first, end = (r * n // self.world_size for r in (self.rank, self.rank + 1))
-        if end - first != mine:
-            raise UnsupportedError(
-                "a global batch that a decision has cut short does not go with stages on several ranks"
-            )
-        return range(first, end), n
+    def _run(self, step: int, mine: int, first: int = 0, n: int | None = None) -> Run:
+        """Rows of this rank's `mine` in a planned batch, as the cluster plans it: with stages, as a whole."""
+        before, of = 0, mine
+        if self._stages and self.world_size > 1:
+            of = self._global
+            before, end = (r * of // self.world_size for r in (self.rank, self.rank + 1))
+            if end - before != mine:
+                raise UnsupportedError(
+                    "a global batch that a decision has cut short does not go with stages on several ranks"
+                )
+        begin = before + first
+        return Run(step, range(begin, begin + (mine - first if n is None else n)), of)
+
+    def _ask_unit(self, unit: Unit, decisions: Any) -> None:
+        assert self._flow is not None
+        runs = [self._run(step, len(self.plan(unit.key[0], step)), first, n) for step, first, n in unit.runs]
+        self._flow.ask(unit.key, runs, decisions)
 
     def _write_report(self, path: Any, batch: Batch) -> None:
         """Appends the broken samples of a batch that was handed out, as the engine does (without its code)."""
@@ -238,6 +277,13 @@ class Loader(Local):
                     file.write(json.dumps({"epoch": batch.epoch, "step": batch.step, **error._asdict()}) + "\n")
         except OSError as e:  # a by-product: batch.errors says the same
             warnings.warn(f"the error report was not written: {e}", stacklevel=6)
+
+    def batch_at(self, epoch: int | Mapping[str, Any], step: int | None = None) -> Batch:
+        if self._unordered is not None:
+            raise UnsupportedError(
+                "with in_order=False leat.ray.Loader keeps no record of which rows came together, so batch_at has none"
+            )
+        return super().batch_at(epoch, step)
 
     def consumer(self, *args: Any, **options: Any) -> Any:
         """Raises :class:`leat.UnsupportedError`: rows that a cluster makes are not kept for other readers."""
@@ -261,7 +307,7 @@ class Loader(Local):
             self._asked_by = decisions
         flow.keep([*window, key], decisions)
         if not flow.knows(key, decisions):  # the first one, or one that has failed
-            flow.ask(key, *self._rows(rows), decisions, urgent=True)
+            flow.ask(key, [self._run(key[1], rows)], decisions, urgent=True)
         if not window:
             window.append(key)
             self._ended = False
@@ -271,7 +317,7 @@ class Loader(Local):
                 self._ended = True  # until the window begins anew
                 return
             place, n = behind
-            flow.ask(place, *self._rows(n), decisions)
+            flow.ask(place, [self._run(place[1], n)], decisions)
             window.append(place)
 
     def _behind(self, key: tuple[int, int]) -> tuple[tuple[int, int], int] | None:

@@ -119,6 +119,10 @@ class Assembled:
         """`late`: the outputs of tails, of which `of` has the numbers."""
         self._rows, self._place, self._late, self._of = rows, place, late, of
 
+    def at(self, epoch: int, step: int) -> Assembled:
+        """The same batch at another place."""
+        return Assembled(self._rows, (epoch, step), self._late, self._of)
+
     def outputs(self) -> list[Found | None]:
         late = () if self._late is None else self._late.outputs()
         return [late[self._of[f[0]]] if f[0] in self._of else f for f, _, _ in self._rows.outputs]
