@@ -164,14 +164,15 @@ def workers() -> list[int]:
 def test_a_worker_that_dies_is_replaced(cluster: Any, photos: leat.Dataset) -> None:
     local, far = slow(photos)
     with local, far:
-        batches = iter(far)
-        made = [told(next(batches))]
-        while not far.stats()["ray"]["again"] and len(made) < 5:
-            for pid in workers():
-                os.kill(pid, signal.SIGKILL)
-            made.append(told(next(batches)))
-        assert made + [told(batch) for batch in batches] == [told(batch) for batch in local]
-        assert far.stats()["ray"]["again"]
+        for _ in range(50):  # until a kill finds a worker at work
+            for batch, want in zip(far, local, strict=True):
+                assert told(batch) == told(want)
+                for pid in () if far.stats()["ray"]["again"] else workers():
+                    os.kill(pid, signal.SIGKILL)
+            if far.stats()["ray"]["again"]:
+                break
+        else:
+            pytest.fail("no worker died at work")
 
 
 def ends_its_ray_worker(x: Any) -> Any:
@@ -204,6 +205,14 @@ def test_a_row_that_takes_three_workers_is_a_broken_sample(cluster: Any, tmp_pat
     with leat.ray.Loader(ds, 4, outputs={"y": []}, framework="numpy") as far:
         far.load_state_dict(state)
         assert next(iter(far))["y"].tolist() == [36, 37, 38, 39]
+
+
+def test_a_task_makes_several_batches_where_they_are_small(cluster: Any, photos: leat.Dataset) -> None:
+    local, far = both(photos, 1, outputs={"tokens": [], "y": []}, shuffle=True, epochs=3)
+    with local, far:
+        for _ in range(3):
+            assert [told(b) for b in far] == [told(b) for b in local]
+        assert far.stats()["ray"]["tasks"] < 3 * N / 4
 
 
 def test_a_slow_reader_holds_no_more_than_the_budget(cluster: Any, photos: leat.Dataset) -> None:

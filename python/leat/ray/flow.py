@@ -10,7 +10,7 @@ import json
 import threading
 import time
 import warnings
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ import ray.exceptions as gone
 from .. import __version__
 from ..errors import BrokenSampleError, Error, InvalidError
 from .actors import Pool
-from .parts import Assembled, Assembling, Made, rows_between
+from .parts import Assembled, Assembling, Made, owned, rows_between
 from .policies import Call, Make, Partition, Queue, State, admit, grown, peak_bytes
 from .stages import Stage
 from .tasks import Failed, Ran, make, make_sized
@@ -32,6 +32,7 @@ TRIES = 3  #: workers that a partition may take with it; then its rows are made 
 QUEUED = (2, 8)  #: tasks for each that can run: at least the next one waits at its node, and more where they are small
 SMALL = 4 << 20  #: bytes of all that wait at a node, about
 PART = 16 << 20  #: bytes of a partition, about
+TOGETHER = 1 << 20  #: bytes of partitions that one task makes, where they are smaller: a task costs milliseconds
 LOOK_S = 0.05  #: how long a look at what flies waits
 KNOWN = 4096  #: calls of stages whose hashes are kept, to compare
 PATIENCE_S = 10.0  #: how long nothing may come before it is said what is waited for
@@ -61,7 +62,8 @@ class Piece:
     n: int
     inputs: list[tuple[Piece, int, int]] = field(default_factory=list)  #: and between which of their rows
     ref: Any = None  #: of the rows, from when they are asked for until nobody needs them
-    flying: Any = None  #: what is waited for
+    flying: Any = None  #: what is waited for, which may have several pieces
+    place: int = 0  #: among these
     actor: Any = None  #: that runs the stage
     done: bool = False
     made: Made | None = None  #: here
@@ -137,8 +139,9 @@ class Flow:
         self.counts = Counts()
         self._hashes: OrderedDict[tuple[str, int, int, int, int], str] = OrderedDict()  # of what stages returned
         self._wanted: OrderedDict[tuple[int, int], Wanted] = OrderedDict()
-        self._flying: dict[Any, tuple[Wanted, Piece]] = {}
+        self._flying: dict[Any, list[tuple[Wanted, Piece]]] = {}  # by what is waited for
         self._changed = threading.Condition()
+        self._assembly = threading.Lock()  # taken before `_changed`
         self._closed = False
         self._slots = (0.0, 0)
         self._failed: BaseException | None = None
@@ -222,6 +225,9 @@ class Flow:
         said = time.monotonic()
         with self._changed:
             wanted = {key: self._wanted[key] for key in keys}
+        if all(each.made is None for each in wanted.values()):  # the thread may wait for others to arrive
+            self._put_together([each for each in wanted.values() if each.whole][:1])
+        with self._changed:
             while True:
                 for key, each in wanted.items():
                     if each.made is not None:
@@ -257,10 +263,8 @@ class Flow:
         for piece in () if wanted is None else wanted.pieces:
             # Nothing is cancelled: ray.cancel() of a task that is just failing ends the whole process (Ray 2.60, a
             # check in task_manager.cc). What flies runs to its end for nobody.
-            self._flying.pop(piece.flying, None)
-            if piece.actor is not None:
-                piece.actor.running -= 1
-            piece.ref = piece.flying = piece.made = piece.actor = None
+            self._land(piece)
+            piece.ref = piece.made = None
             piece.bytes = 0
 
     # ---- launching ---------------------------------------------------------------------------------------------------
@@ -283,9 +287,10 @@ class Flow:
         order = [w for w in self._wanted.values() if w.made is None and w.error is None]
         if not order:
             return
-        flying = sum(piece.level == 0 for _, piece in self._flying.values())
+        flying, n = sum(pieces[0][1].level == 0 for pieces in self._flying.values()), max(1, self.slots())
         each = max(1, order[0].pieces[0].n * self.row_bytes)
-        slots = {"any": min(max(SMALL // each, QUEUED[0]), QUEUED[1]) * max(1, self.slots()) - flying}
+        many = 1 if self._pools else max(1, min(TOGETHER // each, len(order) // (QUEUED[0] * n)))  # that a task makes
+        slots = {"any": (min(max(SMALL // (many * each), QUEUED[0]), QUEUED[1]) * n - flying) * many}
         state = State(
             self._job.budget_bytes,
             self._held(order),
@@ -294,13 +299,22 @@ class Flow:
             slots,
             [self._queue(k, pool, order) for k, pool in enumerate(self._pools, 1)],
         )
+        makes = deque[tuple[Wanted, Piece]]()
         for launch in admit(state):
             if isinstance(launch, Make):
                 wanted = order[launch.partition.batch]
-                self._start(wanted, wanted.pieces[launch.partition.part])
+                makes.append((wanted, wanted.pieces[launch.partition.part]))
             else:
                 wanted = order[launch.call.batch]
                 self._call(wanted, wanted.pieces[launch.call.call])
+        near = order[:many]
+        while makes:
+            some = [makes.popleft()]
+            wanted, piece = some[0]
+            while makes and len(some) < many and not piece.lost and _alike(some[0], makes[0]):
+                some.append(makes.popleft())
+            if makes or len(some) == many or any(wanted is w for w in near):  # a few wait for more, not the reader
+                self._start(some)
         self.counts.peak_bytes = max(self.counts.peak_bytes, self.bytes())
 
     def _held(self, order: list[Wanted]) -> int:
@@ -327,29 +341,41 @@ class Flow:
         cpus = ray.cluster_resources().get("CPU", 0) - sum(p.cpus for p in self._pools) - self._job.num_cpus
         return Queue(pool.room(len(calls), cpus), calls, pool.growth)
 
-    def _start(self, wanted: Wanted, piece: Piece) -> None:
-        if self._decisions[0] != wanted.decisions or self._decisions[1] is None:
-            self._decisions = (wanted.decisions, ray.put(wanted.decisions))
-        place = {"epoch": wanted.epoch, "step": piece.step, "rows": [piece.first, piece.n]}
-        args = (self._common, self._decisions[1], place, max(1, int(self._job.num_cpus)), __version__)
-        if self._pools:
-            self._fly(wanted, piece, self._sized.remote(*args))
-        else:
-            self._fly(wanted, piece, [self._task.remote(*args)])
-        piece.bytes = piece.n * self.row_bytes
+    def _start(self, some: list[tuple[Wanted, Piece]]) -> None:
+        """Starts the task that makes these."""
+        decisions = some[0][0].decisions
+        if self._decisions[0] != decisions or self._decisions[1] is None:
+            self._decisions = (decisions, ray.put(decisions))
+        places = [{"epoch": w.epoch, "step": p.step, "rows": [p.first, p.n]} for w, p in some]
+        args = (self._common, self._decisions[1], places, max(1, int(self._job.num_cpus)), __version__)
+        refs = self._sized.remote(*args) if self._pools else [self._task.remote(*args)]
+        self._fly(some, refs)
+        for _, piece in some:
+            piece.bytes = piece.n * self.row_bytes
         self.counts.tasks += 1
 
     def _call(self, wanted: Wanted, piece: Piece) -> None:
         piece.actor = actor = self._pools[piece.level - 1].take()
         call = actor.handle.call.options(num_returns=2)
-        self._fly(
-            wanted, piece, call.remote([(a, b) for _, a, b in piece.inputs], *(i.ref for i, _, _ in piece.inputs))
-        )
+        refs = call.remote([(a, b) for _, a, b in piece.inputs], *(i.ref for i, _, _ in piece.inputs))
+        self._fly([(wanted, piece)], refs)
 
-    def _fly(self, wanted: Wanted, piece: Piece, refs: list[Any]) -> None:
+    def _fly(self, some: list[tuple[Wanted, Piece]], refs: list[Any]) -> None:
         """`refs`: of what is waited for, and of the rows: one, or two."""
-        piece.flying, piece.ref = refs[0], refs[-1]
-        self._flying[piece.flying] = (wanted, piece)
+        for place, (_, piece) in enumerate(some):
+            piece.flying, piece.ref, piece.place = refs[0], refs[-1], place
+        self._flying[refs[0]] = some
+
+    def _land(self, piece: Piece) -> None:
+        """The piece is not waited for any more."""
+        if piece.flying is None:
+            return
+        left = [(w, p) for w, p in self._flying.pop(piece.flying, ()) if p is not piece]
+        if left:
+            self._flying[piece.flying] = left
+        if piece.actor is not None:
+            piece.actor.running -= 1
+        piece.flying = piece.actor = None
 
     def _missing(self, wanted: Wanted) -> str:
         """What a batch waits for."""
@@ -388,34 +414,38 @@ class Flow:
                 self._failed = e
 
     def _arrived(self, ref: Any) -> None:
-        found = _got(ref)
+        found, told = _got(ref), None
+        if isinstance(found, list):  # of several, each is given up when its own batch is put together
+            found = [owned(made) if isinstance(made, Made) and len(found) > 1 else made for made in found]
         with self._changed:
-            wanted, piece = self._flying.get(ref, (None, None))
+            some = self._flying.get(ref, [])
+            wanted, piece = some[0] if some else (None, None)
             last = wanted is not None and any(piece is p for p, _, _ in wanted.parts)
             rows = piece.ref if piece is not None else None
-        if isinstance(found, Ran) and last and rows is not None:  # the rows themselves are wanted here
-            made = _got(rows)
-            found, told = (made, found) if isinstance(made, Made) else (made, None)
-        else:
-            told = found if isinstance(found, Ran) else None
+        if isinstance(found, Ran):
+            told = found
+            if last and rows is not None:  # the rows themselves are wanted here
+                found = _got(rows)
         with self._changed:
-            if wanted is None or piece is None or self._flying.pop(ref, None) is None:
-                return  # given up
-            piece.flying = None
-            if piece.actor is not None:
-                piece.actor.running -= 1
-                piece.actor = None if isinstance(found, (Made, Ran)) else piece.actor
-            if isinstance(found, (Made, Ran)):
-                self._take_in(wanted, piece, found, told)
-            elif isinstance(found, Failed):
-                wanted.error = _told(found.error, wanted, found.node)
-            elif isinstance(found, _LOST):
-                self._again(wanted, piece, found)
-            else:
-                wanted.error = _told(found, wanted, "Ray")
-            piece.actor = None
+            for wanted, piece in self._flying.pop(ref, ()):  # those that were not given up meanwhile
+                self._settle(wanted, piece, found[piece.place] if isinstance(found, list) else found, told)
             self._launch()
             self._changed.notify_all()
+
+    def _settle(self, wanted: Wanted, piece: Piece, found: Any, told: Ran | None) -> None:
+        """What has become of a piece."""
+        piece.flying = None
+        if piece.actor is not None:
+            piece.actor.running -= 1
+        if isinstance(found, (Made, Ran)):
+            self._take_in(wanted, piece, found, told)
+        elif isinstance(found, Failed):
+            wanted.error = _told(found.error, wanted, found.node)
+        elif isinstance(found, _LOST):
+            self._again(wanted, piece, found)
+        else:
+            wanted.error = _told(found, wanted, "Ray")
+        piece.actor = None
 
     def _take_in(self, wanted: Wanted, piece: Piece, found: Made | Ran, told: Ran | None) -> None:
         rows = found.rows if isinstance(found, Ran) else len(found.ids)
@@ -488,33 +518,31 @@ class Flow:
     def _redo(self, pieces: list[Piece]) -> None:
         """Forgets these, with what they were made of, if that is gone."""
         for piece in pieces:
-            if piece.flying is not None:
-                self._flying.pop(piece.flying, None)
-                if piece.actor is not None:
-                    piece.actor.running -= 1
+            self._land(piece)
             if piece.done:
                 self.counts.again += 1
-            piece.ref = piece.flying = piece.made = piece.actor = None
+            piece.ref = piece.made = None
             piece.done, piece.bytes = False, 0
             self._redo([i for i, _, _ in piece.inputs if i.ref is None and i.flying is None])
 
     def _assemble(self) -> None:
-        ready, there = list[Wanted](), 0
         with self._changed:
-            for wanted in self._wanted.values():
-                if wanted.made is None and wanted.error is None and wanted.whole:
-                    ready.append(wanted)
-                there += wanted.made is not None or wanted.whole
-                if there == READY:
-                    break
-        for wanted in ready:
-            try:
-                parts = [rows_between(p.made, a, b) for p, a, b in wanted.parts if p.made is not None]
-                made = self._assembling.batch(parts, wanted.epoch, wanted.step)
-            except Exception as e:  # noqa: BLE001 the reader of that batch is told
-                wanted.error = e
-            else:
-                wanted.made = made
+            there = [w for w in self._wanted.values() if w.made is not None or w.whole]
+        self._put_together(there[:READY])
+
+    def _put_together(self, some: list[Wanted]) -> None:
+        """Makes batches of those whose rows are there."""
+        for wanted in some:
+            with self._assembly:
+                if wanted.made is not None or wanted.error is not None or not wanted.whole:
+                    continue
+                try:
+                    parts = [rows_between(p.made, a, b) for p, a, b in wanted.parts if p.made is not None]
+                    made = self._assembling.batch(parts, wanted.epoch, wanted.step)
+                except Exception as e:  # noqa: BLE001 the reader of that batch is told
+                    wanted.error = e
+                else:
+                    wanted.made = made
             with self._changed:
                 for piece in wanted.pieces:  # the store is free of them
                     piece.made = piece.ref = None
@@ -550,7 +578,7 @@ class Flow:
                 for piece in wanted.pieces:
                     if piece.level and not piece.done and all(i.done for i, _, _ in piece.inputs):
                         waiting[piece.level - 1] += 1
-            tasks = sum(piece.level == 0 for _, piece in self._flying.values())
+            tasks = sum(pieces[0][1].level == 0 for pieces in self._flying.values())
             room = self._job.budget_bytes - self.bytes()
         longest = max(waiting, default=0)
         if longest:
@@ -575,6 +603,11 @@ class Flow:
         for pool in self._pools:
             pool.close()
         self._assembling.close()
+
+
+def _alike(one: tuple[Wanted, Piece], other: tuple[Wanted, Piece]) -> bool:
+    """Whether one task may make both: of one plan, and none that a worker has died of."""
+    return one[0].decisions == other[0].decisions and not other[1].lost
 
 
 def _overlaps(pieces: list[Piece], first: int, end: int) -> list[tuple[Piece, int, int]]:

@@ -31,7 +31,8 @@ from .parts import Assembled, Assembling, made_of
 from .stages import Stage
 from .unordered import Unit, Window
 
-FIT = 24  #: batches that budget_bytes is by default, if a quarter of the cluster's stores holds them
+FIT = 24  #: batches that budget_bytes is by default, if a quarter of the cluster's stores holds them, ...
+LITTLE = 32 << 20  #: ... and bytes that it is at least
 
 TOLD_S = 0.5  #: seconds between what leat top sees
 SHOWN = 8  #: nodes, and stages, in it
@@ -50,7 +51,7 @@ class Loader(Local):
     Args:
         dataset, batch_size, and all others: as of :class:`leat.Loader`. ``num_threads`` is of this process.
             ``budget_bytes`` bounds what flies and what lies in Ray's stores for this loader; one batch more is let
-            through if it needs that. ``None``: 24 batches, at most a quarter of the stores.
+            through if it needs that. ``None``: 24 batches or 32 MiB, at most a quarter of the stores.
         stages: functions of yours on the rows that the program has made, each in actors of its own
             (:class:`leat.ray.Stage`), one behind the other. With them, rows travel as the program makes them. On
             several ranks the tail is ``"drop"``.
@@ -402,4 +403,4 @@ def _budget(given: int | None, batch_bytes: int) -> int:
             f"{min(stores, default=0):,} bytes: start its nodes with a larger object_store_memory, or make batches "
             "smaller"
         )
-    return given or max(3 * batch_bytes, min(FIT * batch_bytes, sum(stores) // 4))
+    return given or max(3 * batch_bytes, min(max(FIT * batch_bytes, LITTLE), sum(stores) // 4))

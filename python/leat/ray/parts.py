@@ -62,6 +62,12 @@ def made_of(batch: Batch, planned: int, node: str) -> Made:
     return Made(outputs, ids, domains, keys, valid, core.errors(), planned, node)
 
 
+def owned(made: Made) -> Made:
+    """The same in memory of its own."""
+    outputs = [(f, v.copy(), lie.copy() if isinstance(lie, np.ndarray) else lie) for f, v, lie in made.outputs]
+    return made._replace(outputs=outputs, **{name: getattr(made, name).copy() for name in SMALL})
+
+
 def joined(parts: Sequence[Made]) -> Made:
     """Rows that follow each other, as one: each value is copied once."""
     full = [part for part in parts if len(part.ids)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import ray
@@ -38,25 +38,29 @@ def host() -> str:
     return f"{socket.gethostname()}, node {ray.get_runtime_context().get_node_id()[:8]}"
 
 
-def make(common: Mapping[str, Any], decisions: Any, place: Mapping[str, Any], threads: int, version: str) -> Any:
-    """Rows of one batch: :class:`Made`, or :class:`Failed`.
+def make(
+    common: Mapping[str, Any], decisions: Any, places: Sequence[Mapping[str, Any]], threads: int, version: str
+) -> list[Any]:
+    """Rows of planned batches: for each place :class:`Made`, or :class:`Failed`.
 
     Args:
-        common, decisions, place: the parts of a plan of rows: of its loader, of all steps between two decisions, and
-            epoch, step and rows.
+        common, decisions, places: the parts of plans of rows: of their loader, of all steps between two decisions, and
+            epoch, step and rows of each.
         threads: that this worker may use.
-        version: of leat where the plan was made.
+        version: of leat where the plans were made.
     """
     node = host()
-    try:
-        if version != __version__:
-            raise UnsupportedError(
-                f"leat {__version__} is installed there, and {version} where the batches are read: install the same"
-            )
-        planned = {**common, "decisions": decisions, **place}
-        return made_of(rows_of(planned, threads), place["rows"][1], node)
-    except Exception as e:  # noqa: BLE001 whatever it is, it belongs to whoever reads that batch
-        return Failed(portable(e), node)
+    if version != __version__:
+        said = f"leat {__version__} is installed there, and {version} where the batches are read: install the same"
+        return [Failed(UnsupportedError(said), node) for _ in places]
+    made = list[Any]()
+    for place in places:
+        try:
+            planned = {**common, "decisions": decisions, **place}
+            made.append(made_of(rows_of(planned, threads), place["rows"][1], node))
+        except Exception as e:  # noqa: BLE001 whatever it is, it belongs to whoever reads that batch
+            made.append(Failed(portable(e), node))
+    return made
 
 
 def portable(error: Exception) -> Exception:
@@ -70,7 +74,7 @@ def portable(error: Exception) -> Exception:
 
 def make_sized(*args: Any) -> tuple[Any, Any]:
     """The same for rows that a stage takes: what is told of them, and they themselves, which stay in the store."""
-    made = make(*args)
+    (made,) = make(*args)
     if isinstance(made, Failed):
         return made, None
     return Ran(made.nbytes, len(made.ids), made.node, 0.0, "", ()), made
