@@ -34,7 +34,7 @@ class Pool:
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
-        self.rows, self.seconds = 0, 0.0
+        self.rows, self.calls, self.seconds = 0, 0, 0.0
         self.types: tuple[Any, ...] = ()  #: of what it returns
         self.growth: float | None = None  #: bytes that come out for one that goes in, at most
         self._actors: list[Actor] = []
@@ -86,7 +86,8 @@ class Pool:
 
     def told(self) -> dict[str, Any]:
         """For statistics."""
-        about = {"name": self.stage.name, "rows": self.rows, "seconds": self.seconds, "actors": len(self._actors)}
+        about = {"name": self.stage.name, "rows": self.rows, "calls": self.calls, "seconds": round(self.seconds, 6)}
+        about |= {"actors": len(self._actors), "most": self._most or None, "num_gpus": self.stage.num_gpus}
         return {**about, "nondeterministic": not self.stage.deterministic}
 
     def close(self) -> None:

@@ -6,12 +6,13 @@ node takes with it is asked for once more, by its position, and Ray's own retrie
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 import time
 import warnings
 from collections import OrderedDict, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -36,6 +37,9 @@ TOGETHER = 1 << 20  #: bytes of partitions that one task makes, where they are s
 LOOK_S = 0.05  #: how long a look at what flies waits
 KNOWN = 4096  #: calls of stages whose hashes are kept, to compare
 PATIENCE_S = 10.0  #: how long nothing may come before it is said what is waited for
+TOLD_S = 0.5  #: seconds between what leat top and leat doctor see
+SHOWN = 8  #: nodes, and stages, in it
+MOST_TOLD = 2048  #: bytes of it: LEAT_MOST_TOLD
 
 #: what a task ends in when its worker, its node or its result is gone, ...
 _LOST = (
@@ -105,6 +109,7 @@ class Counts:
     again: int = 0  #: pieces that were made again, because what had them was lost
     bytes: int = 0  #: that came
     peak_bytes: int = 0  #: of what flew or lay in stores, at most
+    wait_s: float = 0.0  #: that readers waited for batches
     nodes: dict[str, int] = field(default_factory=dict)  #: rows by who made them
 
 
@@ -127,8 +132,11 @@ class Job:
 class Flow:
     """Batches of one loader. A thread of its own receives and puts together; any thread may ask."""
 
-    def __init__(self, job: Job, assembling: Assembling) -> None:
-        self._job, self._assembling = job, assembling
+    def __init__(self, job: Job, assembling: Assembling, tell: Callable[[str], None]) -> None:
+        """`tell`: takes what leat top and leat doctor say besides, as JSON."""
+        self._job, self._assembling, self._tell = job, assembling, tell
+        self._said = 0.0  # when `tell` was called
+        self._asked: float | None = None  # since when the reader waits
         self._common = ray.put(dict(job.common))
         self._decisions: tuple[Any, Any] = (None, None)
         options = {"num_cpus": job.num_cpus, "max_retries": 0, "scheduling_strategy": "SPREAD", "name": "leat"}
@@ -222,28 +230,34 @@ class Flow:
     def first_of(self, keys: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], Assembled]:
         """Waits until one of these batches is there; the first of them. An error is raised if it is that of the first
         one, or all have one."""
-        said = time.monotonic()
+        self._asked = said = time.monotonic()
         with self._changed:
             wanted = {key: self._wanted[key] for key in keys}
-        if all(each.made is None for each in wanted.values()):  # the thread may wait for others to arrive
-            self._put_together([each for each in wanted.values() if each.whole][:1])
-        with self._changed:
-            while True:
-                for key, each in wanted.items():
-                    if each.made is not None:
-                        return key, each.made
-                broken = [key for key, each in wanted.items() if each.error is not None]
-                if broken and (broken[0] == keys[0] or len(broken) == len(keys)):
-                    self._drop(broken[0])
-                    error = wanted[broken[0]].error
-                    assert error is not None
-                    raise error
-                if self._failed is not None:
-                    raise RuntimeError(f"the thread of the Ray loader has failed: {self._failed!r}") from self._failed
-                self._changed.wait(0.2)
-                if time.monotonic() - said > PATIENCE_S:
-                    said = time.monotonic()
-                    warnings.warn(self._missing(wanted[keys[0]]), stacklevel=9)
+        try:
+            if all(each.made is None for each in wanted.values()):  # the thread may wait for others to arrive
+                self._put_together([each for each in wanted.values() if each.whole][:1])
+            with self._changed:
+                while (found := self._first(wanted)) is None:
+                    self._changed.wait(0.2)
+                    if time.monotonic() - said > PATIENCE_S:
+                        said = time.monotonic()
+                        warnings.warn(self._missing(wanted[keys[0]]), stacklevel=9)
+                return found
+        finally:
+            self.counts.wait_s, self._asked = self._waited(), None
+
+    def _first(self, wanted: Mapping[tuple[int, int], Wanted]) -> tuple[tuple[int, int], Assembled] | None:
+        """The first of these that is there, or the error that stands in its place."""
+        for key, each in wanted.items():
+            if each.made is not None:
+                return key, each.made
+        broken = [(key, each.error) for key, each in wanted.items() if each.error is not None]
+        if broken and (broken[0][0] == next(iter(wanted)) or len(broken) == len(wanted)):
+            self._drop(broken[0][0])
+            raise broken[0][1]
+        if self._failed is not None:
+            raise RuntimeError(f"the thread of the Ray loader has failed: {self._failed!r}") from self._failed
+        return None
 
     def hashes(self, key: tuple[int, int]) -> list[str]:
         """Those of what stages returned for a batch, by stage and row."""
@@ -409,6 +423,7 @@ class Flow:
                 for ref in done:
                     self._arrived(ref)
                 self._assemble()
+                self._say()
         except BaseException as e:  # noqa: BLE001 the reader is told
             if not self._closed:
                 self._failed = e
@@ -467,7 +482,7 @@ class Flow:
         """Compares what a stage returned with the last time, and with its other calls."""
         pool = self._pools[piece.level - 1]
         stage, where = pool.stage, f"rows {piece.first} to {piece.first + piece.n}"
-        pool.rows, pool.seconds = pool.rows + told.rows, pool.seconds + told.seconds
+        pool.rows, pool.calls, pool.seconds = pool.rows + told.rows, pool.calls + 1, pool.seconds + told.seconds
         if told.rows:
             taken = sum(i.bytes * (b - a) // max(1, i.n) for i, a, b in piece.inputs)
             pool.growth = grown(pool.growth, taken, told.nbytes)
@@ -564,8 +579,26 @@ class Flow:
         }
         about |= {"in_use_bytes": now, "peak_bytes": self.counts.peak_bytes, "budget_bytes": self._job.budget_bytes}
         about |= {"slots": self.slots(), "row_bytes": self.row_bytes, "limit": self._limit()}
+        about["wait_s"] = round(self._waited(), 3)
         most = sorted(self.counts.nodes.items(), key=lambda node: -node[1])
         return {**about, "nodes": dict(most)}
+
+    def _waited(self) -> float:
+        """Seconds that readers have waited, with the present wait."""
+        asked = self._asked
+        return self.counts.wait_s + (0.0 if asked is None else time.monotonic() - asked)
+
+    def _say(self) -> None:
+        """Says what the cluster does to those who look, so that they see it also while the reader does other things."""
+        if time.monotonic() - self._said < TOLD_S:
+            return
+        self._said = time.monotonic()
+        with contextlib.suppress(Exception):  # a help for people
+            told = self.told()
+            told["nodes"] = dict(list(told["nodes"].items())[:SHOWN])
+            text = json.dumps({"ray": told, "stages": self.told_of_stages()[:SHOWN]})
+            if len(text.encode()) < MOST_TOLD:
+                self._tell(text)
 
     def _limit(self) -> str:
         """What batches wait for, in a word or two."""

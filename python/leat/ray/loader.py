@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
-import time
 import warnings
 import weakref
 from collections import deque
@@ -34,9 +32,6 @@ from .unordered import Unit, Window
 FIT = 24  #: batches that budget_bytes is by default, if a quarter of the cluster's stores holds them, ...
 LITTLE = 32 << 20  #: ... and bytes that it is at least
 
-TOLD_S = 0.5  #: seconds between what leat top sees
-SHOWN = 8  #: nodes, and stages, in it
-MOST_TOLD = 2048  #: bytes of it: LEAT_MOST_TOLD
 UNKNOWN = 64 << 10  #: bytes of a row, where the first one cannot tell
 
 
@@ -92,7 +87,6 @@ class Loader(Local):
         self._window: deque[tuple[int, int]] = deque()
         self._asked_by: Any = None
         self._ended = False
-        self._said = 0.0  # when others were told
         self._recorded: Batch | None = None  # that is written down, and not handed out yet
         self._unordered: Window | None = None
         if not options.keys() & {"rank", "world_size", "mesh"}:
@@ -136,7 +130,8 @@ class Loader(Local):
         row_bytes, together = self._row_bytes(common, found.head)
         budget = _budget(self._budget, rows * row_bytes)
         assembling = Assembling(found.tails, num_threads or "auto")
-        self._flow = Flow(Job(common, row_bytes, budget, self._num_cpus, together, self._stages), assembling)
+        job = Job(common, row_bytes, budget, self._num_cpus, together, self._stages)
+        self._flow = Flow(job, assembling, self._core.tell)
         self._closer = weakref.finalize(self, self._flow.close)
         if not self._options["in_order"]:
             me, epochs = weakref.proxy(self), self._options["epochs"]
@@ -189,8 +184,6 @@ class Loader(Local):
         if self._report is not None and batch is not None and batch.errors:
             self._write_report(self._report, batch)
         flow.drop(key)
-        with contextlib.suppress(Exception):  # a help for people
-            self._tell(flow)
 
     def _taken_once(self, number: int) -> tuple[_leat.Batch | None, Batch | None]:
         return super()._taken_once(number) if self._flow is None else self._taken(number)
@@ -351,19 +344,8 @@ class Loader(Local):
         if self._flow is not None:
             found["ray"] = self._flow.told()
             found["stages"] = self._flow.told_of_stages()
+            found["consumer_wait_s"] = found["ray"]["wait_s"]
         return found
-
-    def _tell(self, flow: Flow) -> None:
-        """Says what the cluster does to those who look (leat top), twice a second at most."""
-        now = time.monotonic()
-        if now - self._said < TOLD_S:
-            return
-        self._said = now
-        told = flow.told()
-        told["nodes"] = dict(list(told["nodes"].items())[:SHOWN])
-        text = json.dumps({"ray": told, "stages": flow.told_of_stages()[:SHOWN]})
-        if len(text.encode()) < MOST_TOLD:
-            self._core.tell(text)
 
     def close(self) -> None:
         super().close()
