@@ -404,11 +404,16 @@ static int take(struct leat_reader *r, struct leat_request *q, struct leat_batch
 static int wait_for_batch(struct leat_reader *r, struct leat_request *q, struct leat_error *error)
 {
     struct leat_loader *l = consumer_of(r)->loader;
-    if (!l->client.paused && leat_clock_ns() < q->deadline_ns && leat_loader_help(l))
+    int64_t begun = leat_clock_ns();
+    leat_page_wait(l, begun);
+    if (!l->client.paused && begun < q->deadline_ns && leat_loader_help(l)) {
+        l->count.help_ns += leat_clock_ns() - begun;
+        leat_page_wait(l, 0);
         return LEAT_OK;
+    }
     l->due |= l->client.active ? 0 : LEAT_DUE_WORK;
     leat_loader_settle(l);
-    const int64_t begun = leat_clock_ns();
+    begun = leat_clock_ns();
     leat_page_wait(l, begun);
     const bool in_time = begun < q->deadline_ns && leat_loader_wait(l, q->deadline_ns);
     leat_page_wait(l, 0);

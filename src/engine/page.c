@@ -17,11 +17,13 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "engine/calls.h"
 #include "engine/loader.h"
+#include "engine/task.h"
 
 #define NAME "leat-loaders"
 #define EVERY_NS INT64_C(100000000)
-enum { VERSION = 2, TRIES = 100 };
+enum { VERSION = 3, TRIES = 100 };
 
 static const char magic[8] = "LEATPAGE";
 static struct {
@@ -97,6 +99,15 @@ void leat_page_leave(struct leat_page_slot *slot)
         atomic_store_explicit(&slot->serial, 0, memory_order_release);
 }
 
+/* The parked tasks whose rows are in functions of the user. */
+static uint64_t count_calling(const struct leat_tasks *tasks)
+{
+    uint64_t n = 0;
+    for (const struct leat_task *t = tasks->away; t; t = t->behind)
+        n += leat_calls_in_flight(t);
+    return n;
+}
+
 static void fill(struct leat_loader *l, struct leat_page_slot *slot, int64_t now_ns)
 {
     const struct leat_counters *c = &l->count;
@@ -107,6 +118,7 @@ static void fill(struct leat_loader *l, struct leat_page_slot *slot, int64_t now
     PUT(slot->bytes, c->bytes);
     PUT(slot->waits, c->waits);
     PUT(slot->wait_ns, (uint64_t)c->wait_ns);
+    PUT(slot->help_ns, (uint64_t)c->help_ns);
     PUT(slot->depth, l->window.n);
     uint64_t ready = 0;
     for (size_t i = 0; i < l->window.n; i++)
@@ -114,6 +126,7 @@ static void fill(struct leat_loader *l, struct leat_page_slot *slot, int64_t now
     PUT(slot->ready, ready);
     PUT(slot->running, l->tasks.running);
     PUT(slot->parked, l->tasks.parked);
+    PUT(slot->calling, count_calling(&l->tasks));
     PUT(slot->threads, l->client.max_threads);
     PUT(slot->epoch, l->consumer.reader.epoch);
     PUT(slot->step, l->consumer.reader.step);
@@ -223,13 +236,15 @@ static json_t *describe(const struct leat_page_slot *s, size_t i, int64_t now_ns
 {
 #define N(member) ((json_int_t)s->member)
     json_t *loader = json_pack(
-        "{sI sf sf sf sI sI sI sI sf s:{sI sI} s:{sI sI sI} sI sI s:{sI sI} s:{sI sI sI}}", "loader", (json_int_t)i,
-        "open_s", (double)(now_ns - s->opened_ns) * 1e-9, "age_s", (double)(now_ns - s->updated_ns) * 1e-9, "waiting_s",
+        "{sI sf sf sf sI sI sI sI sf sf s:{sI sI} s:{sI sI sI sI} sI sI s:{sI sI} s:{sI sI sI}}", "loader",
+        (json_int_t)i, "open_s", (double)(now_ns - s->opened_ns) * 1e-9, "age_s",
+        (double)(now_ns - s->updated_ns) * 1e-9, "waiting_s",
         s->waiting_since_ns ? (double)(now_ns - s->waiting_since_ns) * 1e-9 : 0.0, "samples", N(samples), "batches",
         N(batches), "bytes", N(bytes), "consumer_waits", N(waits), "consumer_wait_s", (double)s->wait_ns * 1e-9,
-        "window", "ready", N(ready), "depth", N(depth), "tasks", "running", N(running), "parked", N(parked), "threads",
-        N(threads), "epoch", N(epoch), "step", N(step), "memory", "in_use_bytes", N(in_use_bytes), "budget_bytes",
-        N(budget_bytes), "broken", "skipped", N(skipped), "substituted", N(substituted), "raised", N(raised));
+        "consumer_help_s", (double)s->help_ns * 1e-9, "window", "ready", N(ready), "depth", N(depth), "tasks",
+        "running", N(running), "parked", N(parked), "calling", N(calling), "threads", N(threads), "epoch", N(epoch),
+        "step", N(step), "memory", "in_use_bytes", N(in_use_bytes), "budget_bytes", N(budget_bytes), "broken",
+        "skipped", N(skipped), "substituted", N(substituted), "raised", N(raised));
 #undef N
     const char *told = (const char *)s->told;
     json_t *elsewhere = json_loadb(told, strnlen(told, sizeof s->told), JSON_REJECT_DUPLICATES, NULL);

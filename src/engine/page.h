@@ -18,9 +18,9 @@
 struct leat_page_slot {
     _Atomic uint64_t serial;                         /* odd while it is written; 0: free */
     int64_t opened_ns, updated_ns, waiting_since_ns; /* CLOCK_MONOTONIC; waiting_since: 0, the consumer does not wait */
-    uint64_t samples, batches, bytes, waits, wait_ns;
-    uint64_t ready, depth; /* of the window */
-    uint64_t running, parked, threads;
+    uint64_t samples, batches, bytes, waits, wait_ns, help_ns;
+    uint64_t ready, depth;                      /* of the window */
+    uint64_t running, parked, calling, threads; /* calling: of those parked, in functions of the user */
     uint64_t epoch, step;
     uint64_t in_use_bytes, budget_bytes;
     uint64_t skipped, substituted, raised;
@@ -39,7 +39,7 @@ struct leat_page_slot *leat_page_join(void);
 void leat_page_leave(struct leat_page_slot *slot); /* NULL is allowed */
 /* Writes the loader's slot, if that was not done a moment ago. */
 void leat_page_update(struct leat_loader *loader, int64_t now_ns);
-/* The consumer begins to wait, or (0) has its batch. */
+/* The consumer begins to wait, or to make rows itself, or (0) is done with that. */
 void leat_page_wait(struct leat_loader *loader, int64_t since_ns);
 /* In a forked child: the page is the parent's. */
 void leat_page_forget(void);
