@@ -6,6 +6,8 @@
  * Each part is measured by itself: storage around the page cache; reading, decoding and transforms by the time that
  * threads spend in them while batches are dropped at once; the training by a consumer that sleeps for its step. The
  * slowest part is the bottleneck. Settings that could help there are tried, so that the gain is one that was seen.
+ *
+ * A training that runs is watched instead: running.c.
  */
 #include "doctor/doctor.h"
 
@@ -13,8 +15,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "commands.h"
+#include "loaders.h"
 #include "print.h"
 #include "progress.h"
 
@@ -27,7 +31,7 @@ static const struct cli_option options[] = {
      INT32_MAX},
     {"num-threads", "N", "at most so many threads; default: as many as the process may use", CLI_UNSIGNED,
      .at = offsetof(struct cli_doctor, threads), 1, 4096},
-    {"seconds", "S", "how long each measurement takes; default: 3", CLI_SECONDS,
+    {"seconds", "S", "how long each measurement takes (default: 3), or a process is watched (default: 10)", CLI_SECONDS,
      .at = offsetof(struct cli_doctor, seconds)},
     {"json", NULL, "one JSON object; the keys are in docs/cli.md", CLI_SET, .at = offsetof(struct cli_doctor, json)},
     CLI_WHERE_OPTION(struct cli_doctor, opening),
@@ -132,15 +136,31 @@ static int examine(struct cli_doctor *doctor)
     return CLI_EXIT_OK;
 }
 
+/* Whether no option was given that says how a file is measured. False after a message. */
+static bool only_watches(const struct cli_command *command)
+{
+    for (size_t i = 0; i < command->n_options; i++) {
+        const char *name = command->options[i].name;
+        if (cli_typed(i) && strcmp(name, "seconds") != 0 && strcmp(name, "json") != 0) {
+            cli_usage_error(command, "--%s is of a FILE that is measured, not of a process that runs.", name);
+            return false;
+        }
+    }
+    return true;
+}
+
 static int run(const struct cli_command *command, int argc, char **argv)
 {
     static struct cli_doctor the_doctor;
     struct cli_doctor *doctor = &the_doctor;
     int exit_code;
-    *doctor = (struct cli_doctor){
-        .command = command, .batch_size = 64, .seconds = 3, .cores = leat_cpu_count(), .cached = -1};
+    *doctor = (struct cli_doctor){.command = command, .batch_size = 64, .cores = leat_cpu_count(), .cached = -1};
     if (!cli_parse(command, argc, argv, doctor, &exit_code))
         return exit_code;
+    const int pid = access(doctor->path, F_OK) ? cli_pid(doctor->path) : 0;
+    if (pid)
+        return only_watches(command) ? cli_doctor_watch(doctor, pid) : CLI_EXIT_FAILED;
+    doctor->seconds = doctor->seconds > 0 ? doctor->seconds : 3;
     if (doctor->program_path && !(doctor->program = cli_read_text(command, doctor->program_path, NULL)))
         return CLI_EXIT_FAILED;
     doctor->dataset = cli_open_as(command, doctor->path, &doctor->opening, &exit_code);
@@ -165,18 +185,22 @@ static int run(const struct cli_command *command, int argc, char **argv)
 
 const struct cli_command cli_doctor = {
     .name = "doctor",
-    .usage = "FILE [options]",
+    .usage = "FILE|PID [options]",
     .summary = "what holds a training up, and the one setting to change",
     .about =
         "Measures how fast the storage is, what reading, decoding and each transform cost, and whether a training\n"
         "whose step takes --step-ms would wait. Says which part is the bottleneck, tries the settings that could\n"
-        "help there, and names the best one with the gain that was measured. It takes some 15 seconds.\n",
+        "help there, and names the best one with the gain that was measured. It takes some 15 seconds.\n"
+        "\n"
+        "The number of a process in the place of FILE: watches the loaders of a training that runs, also on a Ray\n"
+        "cluster, and says what limits each: the training, making rows, functions, storage, memory, or a stage.\n",
     .arguments = {{"FILE", offsetof(struct cli_doctor, path)}},
     .options = options,
     .n_options = sizeof options / sizeof *options,
     .more = "Examples:\n"
             "  leat doctor train.leat --program program.json --batch-size 256 --step-ms 120\n"
             "  leat doctor photos/train --json\n"
+            "  leat doctor 4711 --seconds 30\n"
             "\nExit codes: 0 measured; 1 the data are at fault; 2 could not run; 130 interrupted.\n",
     .run = run,
 };

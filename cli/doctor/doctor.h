@@ -24,7 +24,7 @@ struct cli_doctor {
     uint64_t batch_size;
     unsigned threads; /* 0: all */
     double step_ms;   /* 0: not given */
-    double seconds;   /* of each measurement */
+    double seconds;   /* of each measurement, or that a process is watched; 0: as usual */
     bool json;
     struct cli_opening opening;
 
@@ -58,5 +58,12 @@ const char *cli_doctor_bottleneck(const struct cli_doctor *doctor);
 /* Whether storage is read in each epoch, because the data do not stay in memory. */
 bool cli_doctor_reads_storage(const struct cli_doctor *doctor);
 void cli_doctor_report(const struct cli_doctor *doctor);
+/* What limits the loaders of a running process. Returns an exit code. */
+int cli_doctor_watch(const struct cli_doctor *doctor, int pid);
+
+/* A text in lines of at most 100 columns. */
+void cli_doctor_print(const char *text);
+/* A rate as "12.3" or "1,234". Returns `out`. */
+const char *cli_doctor_rate(double rate, char out[32]);
 
 #endif

@@ -15,7 +15,7 @@ struct finding {
     char verdict[800], advice[2600];
 };
 
-static const char *rate_text(double rate, char out[32])
+const char *cli_doctor_rate(double rate, char out[32])
 {
     char count[32];
     if (rate >= 100)
@@ -34,8 +34,8 @@ static double part(const struct cli_doctor *doctor, double seconds)
 static void write_verdict(const struct cli_doctor *doctor, struct finding *f)
 {
     char supply[32], need[32], a[32], b[32];
-    rate_text(f->supply, supply);
-    rate_text(f->need, need);
+    cli_doctor_rate(f->supply, supply);
+    cli_doctor_rate(f->need, need);
     const unsigned threads = doctor->flat.threads;
     if (!strcmp(f->bottleneck, "consumer"))
         snprintf(f->verdict, sizeof f->verdict,
@@ -105,7 +105,7 @@ static void write_advice(const struct cli_doctor *doctor, struct finding *f)
         const bool enough = f->gain * now >= 0.99 * f->need;
         snprintf(f->advice, sizeof f->advice,
                  "Change this: %s. Expected: %s instead of %s samples/s, %.2f times as many%s.", f->remedy->how,
-                 rate_text(now * f->gain, after), rate_text(now, before), f->gain,
+                 cli_doctor_rate(now * f->gain, after), cli_doctor_rate(now, before), f->gain,
                  enough ? "; then the training is the limit" : "");
     } else if (!strcmp(f->bottleneck, "consumer")) {
         const double threads = ceil(f->need / f->supply * doctor->flat.threads * 1.25);
@@ -123,7 +123,7 @@ static void write_advice(const struct cli_doctor *doctor, struct finding *f)
     } else {
         snprintf(f->advice, sizeof f->advice,
                  "No setting that was tried makes it 5%% faster. More cores do: each gives some %s samples/s.",
-                 rate_text(f->supply / fmin(doctor->flat.threads, doctor->cores), after));
+                 cli_doctor_rate(f->supply / fmin(doctor->flat.threads, doctor->cores), after));
     }
 }
 
@@ -153,8 +153,7 @@ static void print_json(const struct cli_doctor *doctor, const struct finding *f)
                   "verdict", f->verdict, "advice", f->advice));
 }
 
-/* A text in lines of at most 100 columns. */
-static void print_paragraph(const char *text)
+void cli_doctor_print(const char *text)
 {
     while (*text) {
         size_t length = strlen(text);
@@ -182,7 +181,7 @@ static void print_person(const struct cli_doctor *doctor, const struct finding *
         printf("              %.0f%% of the data looked at are in the page cache now%s\n", 100 * doctor->cached,
                cli_doctor_reads_storage(doctor) ? ", but not all fit" : "");
     const double samples = fmax((double)doctor->flat.samples, 1);
-    printf("loader        %s samples/s on %u thread%s, batches dropped at once\n", rate_text(f->supply, a),
+    printf("loader        %s samples/s on %u thread%s, batches dropped at once\n", cli_doctor_rate(f->supply, a),
            doctor->flat.threads, doctor->flat.threads == 1 ? "" : "s");
     for (size_t i = 0; i < doctor->flat.n_steps; i++)
         if (doctor->flat.steps[i].seconds > 0)
@@ -190,20 +189,20 @@ static void print_person(const struct cli_doctor *doctor, const struct finding *
                    doctor->flat.steps[i].name);
     if (doctor->step_ms > 0)
         printf("training      %s samples/s with steps of %g ms alone; %s with the loader, waiting %.1f%% of the time\n",
-               rate_text(f->need, a), doctor->step_ms, rate_text(cli_rate(&doctor->training), b),
+               cli_doctor_rate(f->need, a), doctor->step_ms, cli_doctor_rate(cli_rate(&doctor->training), b),
                doctor->training.seconds > 0 ? 100 * doctor->training.waited / doctor->training.seconds : 0);
     for (size_t i = 0; i < doctor->n_tried; i++) {
         const struct cli_remedy *r = &doctor->tried[i];
-        printf("%-13s %s instead of %s samples/s with %s\n", i ? "" : "tried", rate_text(r->rate, a),
-               rate_text(r->without, b), r->option);
+        printf("%-13s %s instead of %s samples/s with %s\n", i ? "" : "tried", cli_doctor_rate(r->rate, a),
+               cli_doctor_rate(r->without, b), r->option);
     }
     putchar('\n');
-    print_paragraph(f->verdict);
-    print_paragraph(f->advice);
+    cli_doctor_print(f->verdict);
+    cli_doctor_print(f->advice);
     if (!cli_doctor_reads_storage(doctor) && doctor->storage_rate > 0 && f->bytes_per_sample > 0 &&
         doctor->storage_rate / f->bytes_per_sample < fmin(f->need, f->supply))
         printf("The first epoch reads from storage, at %s samples/s; later ones from memory.\n",
-               rate_text(doctor->storage_rate / f->bytes_per_sample, a));
+               cli_doctor_rate(doctor->storage_rate / f->bytes_per_sample, a));
 }
 
 void cli_doctor_report(const struct cli_doctor *doctor)

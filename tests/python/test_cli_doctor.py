@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -145,3 +151,82 @@ def test_the_pack_that_is_advised_keeps_what_options_say_of_the_data(tmp_path: P
     long = " OR ".join(["label = 0"] * 30)
     tried = {t["setting"]: t["how"] for t in examined(photos, *words, "--where", long)["tried"]}
     assert tried["photos"] == "leat pack SRC DST --where CLAUSE --photos fast"
+
+
+# ---- a process that runs ---------------------------------------------------------------------------------------------
+
+
+def waits_long(x: Any) -> Any:
+    time.sleep(0.02)
+    return x
+
+
+@contextlib.contextmanager
+def training(path: Path, chain: list[Any], step_s: float) -> Iterator[list[int]]:
+    """A loader of this process whose batches are taken by a thread; the sizes of those that it has had."""
+    taken, done = list[int](), threading.Event()
+
+    def train() -> None:
+        with leat.Loader(leat.open(path), 10, outputs={"x": chain}) as loader:
+            while not done.is_set():
+                for batch in loader:
+                    taken.append(batch.size)
+                    if done.wait(step_s):
+                        break
+
+    thread = threading.Thread(target=train)
+    thread.start()
+    try:
+        while len(taken) < 4:
+            time.sleep(0.01)
+        yield taken
+    finally:
+        done.set()
+        thread.join()
+
+
+def watched(*options: object) -> dict[str, Any]:
+    """The loader of this process that was taken from."""
+    found = json.loads(command("doctor", os.getpid(), "--json", *options).stdout)
+    return max(found, key=lambda one: float(one["delivered_per_second"]))  # type: ignore[no-any-return]
+
+
+def test_a_training_that_runs_and_is_slow_is_its_own_limit(numbers: Path) -> None:
+    with training(numbers, [], 0.3):
+        found = watched("--seconds", 2)
+        said = command("doctor", os.getpid(), "--seconds", 1).stdout
+    assert found["limit"] == "the reader" and found["shares"]["the reader"] > 0.5
+    assert "The training is the limit in " in found["verdict"] and found["stage"] is None
+    assert "The training is the limit in " in said and "Nothing in the loader makes it faster.\n" in said
+
+
+def test_functions_of_a_training_that_runs_are_named(numbers: Path) -> None:
+    with training(numbers, [leat.ops.Map(waits_long)], 0.0):
+        found = watched("--seconds", 2)
+    assert found["limit"] == "functions" and sum(found["shares"].values()) == pytest.approx(1)
+    assert found["waits"] > 0.03 and found["looks"] >= 1 and "Functions in Python are the limit" in found["verdict"]
+
+
+def test_rows_that_are_made_too_slowly_are_named(tmp_path: Path) -> None:
+    photos = make_folder(tmp_path / "photos", {"ant": 40}, (1600, 1200), jpeg)
+    command("pack", photos, tmp_path / "a.leat", "--quiet")
+    with leat.Writer(tmp_path / "b.leat", {"x": "image"}) as w:
+        for row in leat.open(tmp_path / "a.leat"):
+            w.add(x=row["image"])
+    with training(tmp_path / "b.leat", [leat.ops.Decode(), leat.ops.Resize((8, 8))], 0.0):
+        found = watched("--seconds", 2)
+    assert found["limit"] in ("making rows", "storage", "budget_bytes")  # a disk may be busy
+    assert found["waits"] > 0.03
+
+
+def test_a_process_is_watched_if_no_file_has_its_number(numbers: Path, tmp_path: Path) -> None:
+    pid = str(os.getpid())
+    assert "--step-ms is of a FILE" in command("doctor", pid, "--step-ms", 5, code=2).stderr
+    (tmp_path / pid).write_bytes(numbers.read_bytes())
+    done = command("doctor", pid, "--json", "--seconds", 0.05, cwd=tmp_path)
+    assert json.loads(done.stdout)["path"] == pid
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        try:
+            assert "has no loader" in command("doctor", other.pid, code=2).stderr
+        finally:
+            other.kill()

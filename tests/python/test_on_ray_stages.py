@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import threading
+import time
 import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from cli_support import command
 from photo_support import png
 
 import leat
@@ -279,3 +283,41 @@ def test_rows_that_are_left_out_are_in_no_call(cluster: Any, tmp_path: Path) -> 
         (batch,) = far
         assert batch["twice"].tolist() == [2 * i for i in range(12) if i not in (5, 6)]
         assert [(e.row, e.planned) for e in batch.errors] == [(5, 5), (6, 6)]
+
+
+def sleeps(rows: dict[str, Any]) -> dict[str, Any]:
+    time.sleep(0.05 * len(rows["ids"]))
+    return {"slow": rows["y"]}
+
+
+def test_doctor_names_the_stage_that_limits_a_run(cluster: Any, photos: leat.Dataset) -> None:
+    done = threading.Event()
+
+    def train(far: leat.ray.Loader) -> None:
+        while not done.is_set():
+            for _ in far:
+                if done.is_set():
+                    break
+
+    stages = Stage(doubled, num_cpus=0), Stage(sleeps, batch_size=4, actors=(1, 1), num_cpus=0)
+    with loader(photos, *stages) as far:
+        thread = threading.Thread(target=train, args=(far,))
+        thread.start()
+        try:
+            while far.stats()["stages"][1]["calls"] < 4:
+                time.sleep(0.05)
+            found = json.loads(doctor("--seconds", "3", "--json"))
+            said = doctor("--seconds", "1")
+        finally:
+            done.set()
+            thread.join()
+    (mine,) = [one for one in found if one["stage"]]
+    assert mine["limit"] == "stage 'sleeps'" and mine["shares"]["stage 'sleeps'"] > 0.5 and mine["looks"] >= 2
+    assert mine["stage"]["name"] == "sleeps" and mine["stage"]["actors"] == 1
+    assert mine["stage"]["seconds_per_row"] >= 0.05 and mine["stage"]["rows_per_second"] > 0 and mine["waits"] > 0.5
+    assert "The stage 'sleeps' is the limit in " in said and "actors=(1, N)" in said
+
+
+def doctor(*options: str) -> str:
+    words = [command(), "doctor", str(os.getpid()), *options]
+    return subprocess.run(words, capture_output=True, text=True, check=True).stdout
