@@ -8,6 +8,7 @@ import os
 import pickle
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 from photo_support import png
+from process_support import PATIENCE, eventually
 
 import leat
 import leat.ray
@@ -282,6 +284,28 @@ def test_a_write_task_that_is_tried_again_does_no_harm(
     leat.ray.write(leat.ray.read(rows, ["number"], override_num_blocks=2), tmp_path / "a.leat")
     assert sorted(os.listdir(tmp_path)) == ["a.00000.leat", "a.00001.leat", "a.leat", "died"]
     assert leat.open(tmp_path / "a.leat").column("number").tolist() == [i / 4 for i in range(N)]
+
+
+def slowed(batch: dict[str, Any]) -> dict[str, Any]:
+    time.sleep(0.4)
+    return batch
+
+
+def test_a_node_that_dies_while_it_writes_takes_no_row_with_it(
+    rows: leat.Dataset, tmp_path: Path, cluster: Any
+) -> None:
+    """Shards that its tasks have written stay, and all others are written elsewhere."""
+    data = leat.ray.read(rows, ["number", "text"], override_num_blocks=8).map_batches(slowed)
+    with ThreadPoolExecutor(1) as other:
+        write = other.submit(leat.ray.write, data, tmp_path / "a.leat")
+        eventually(lambda: write.done() or any(tmp_path.glob("*.partial/*.leat")))
+        assert not write.done()
+        cluster.kill_node(cluster.nodes[0])
+        write.result(PATIENCE)
+    assert sorted(os.listdir(tmp_path)) == [*(f"a.{i:05d}.leat" for i in range(8)), "a.leat"]
+    found = leat.open(tmp_path / "a.leat")
+    assert found.column("number").tolist() == [i / 4 for i in range(N)]
+    assert [row["text"] for row in found] == [row["text"] for row in rows]
 
 
 def fails_late(batch: dict[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from cli_support import command
 from photo_support import png
+from process_support import Process, eventually, shared_memory
 
 import leat
 import leat.ray
@@ -173,6 +174,44 @@ def test_a_worker_that_dies_is_replaced(cluster: Any, photos: leat.Dataset) -> N
                 break
         else:
             pytest.fail("no worker died at work")
+
+
+def drives(ds: leat.Dataset, address: str, pipe: Any) -> None:
+    """A training in a process of its own, a batch for each word."""
+    import ray
+
+    ray.init(address=address, log_to_driver=False, logging_level="error")
+    far = steered(ds)
+    for batch in far:
+        pipe.send((told(batch), far.state_dict()))
+        pipe.recv()
+
+
+def steered(ds: leat.Dataset) -> leat.ray.Loader:
+    stage = leat.ray.Stage(adds, batch_size=8, num_cpus=0.5)
+    options: dict[str, Any] = {"shuffle": True, "seed": 3, "framework": "numpy"}
+    return leat.ray.Loader(ds, 16, outputs=PHOTOS, stages=[stage], **options)
+
+
+def test_a_driver_that_is_killed_leaves_nothing_and_another_one_goes_on(cluster: Any, photos: leat.Dataset) -> None:
+    import ray
+
+    with steered(photos) as far:
+        want = [told(batch) for batch in far]
+    eventually(lambda: ray.available_resources().get("CPU") == 2)
+    before = shared_memory()
+    driver = Process(drives, photos, cluster.address)
+    made = []
+    for step in range(3):
+        batch, state = driver.answer()
+        made.append(batch)
+        if step < 2:
+            driver.pipe.send(None)
+    driver.kill()
+    eventually(lambda: ray.available_resources().get("CPU") == 2 and shared_memory() <= before)
+    with steered(photos) as far:
+        far.load_state_dict(state)
+        assert made + [told(batch) for batch in far] == want
 
 
 def ends_its_ray_worker(x: Any) -> Any:

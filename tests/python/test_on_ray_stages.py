@@ -22,6 +22,7 @@ import leat.ray
 
 ops = leat.ops
 Stage = leat.ray.Stage
+MARK = Path(__file__).parent / ".." / ".." / "build" / "killed"  #: while it is there, functions end their workers
 OUTPUTS = {"image": [ops.Decode(), ops.RandomResizedCrop(8), ops.ToDtype("float32")], "y": [], "tokens": []}
 
 
@@ -142,6 +143,64 @@ def test_a_node_that_dies_takes_no_row_with_it(cluster: Any, photos: leat.Datase
             assert batch.size in (16, 2)
         far.set_epoch(0)
         np.testing.assert_array_equal(np.concatenate([b["mean"] for b in far]), np.concatenate(want))
+
+
+def kills(rows: dict[str, Any]) -> dict[str, Any]:
+    """Ends its worker by the signal of a machine without memory, at one row, as long as the mark is there."""
+    if 6 in rows["ids"] and MARK.exists():
+        os.kill(os.getpid(), signal.SIGKILL)
+    return {"twice": rows["y"] * 2}
+
+
+def test_rows_that_take_three_workers_of_a_stage_are_named_and_the_run_goes_on(
+    cluster: Any, photos: leat.Dataset
+) -> None:
+    """Calls that wait behind them at the same actor take no blame."""
+    MARK.parent.mkdir(exist_ok=True)
+    MARK.touch()
+    options: dict[str, Any] = {"batch_size": 4, "shuffle": False, "epochs": 1}
+    with loader(photos[:12], Stage(kills, batch_size=2, num_cpus=0, actors=(1, 1)), **options) as far:
+        batches = iter(far)
+        assert next(batches)["twice"].tolist() == [0, 2, 4, 6]
+        for _ in range(2):
+            with pytest.raises(
+                leat.BrokenSampleError,
+                match=r"epoch 0, step 1: rows 2 to 3 of the batch took 3 Ray workers with them, in stage 'kills'",
+            ):
+                next(batches)
+        state = far.state_dict()
+        assert state["at"] == {"epoch": 0, "row": 4}
+        MARK.unlink()
+        assert [b["twice"].tolist() for b in batches] == [[8, 10, 12, 14], [16, 18, 20, 22]]
+    with loader(photos[:12], Stage(doubled), **options) as far:
+        far.load_state_dict(state)
+        assert [b["twice"].tolist() for b in far] == [[8, 10, 12, 14], [16, 18, 20, 22]]
+
+
+MEGA = [ops.Decode(), ops.Resize((500, 667)), ops.ToDtype("uint8")]  #: a row of 1 MB
+
+
+def tenfold(rows: dict[str, Any]) -> dict[str, Any]:
+    return {"image": np.repeat(rows["image"], 10, axis=1)}
+
+
+def more_and_more(rows: dict[str, Any]) -> dict[str, Any]:
+    """Of row i i / 4 megabytes."""
+    lengths = rows["ids"] * (1 << 18)
+    return {"image": leat.Ragged(np.zeros(lengths.sum(), np.uint8), np.concatenate([[0], np.cumsum(lengths)]))}
+
+
+@pytest.mark.parametrize("fn", [tenfold, more_and_more])
+def test_stages_whose_outputs_grow_keep_to_the_budget(cluster: Any, photos: leat.Dataset, fn: Any) -> None:
+    budget, batch = 64 << 20, 2 * 11 * 1_000_500
+    stage = Stage(fn, num_cpus=0)
+    with loader(photos[:40], stage, batch_size=2, outputs={"image": MEGA}, budget_bytes=budget, shuffle=False) as far:
+        for each in far:
+            time.sleep(0.1)
+            assert each.size == 2
+        told = far.stats()["ray"]
+    assert batch < told["peak_bytes"] <= budget + batch
+    assert not list(Path(cluster.folder.name).glob("session_*/ray_spilled*/*"))
 
 
 def noise(rows: dict[str, Any]) -> dict[str, Any]:
