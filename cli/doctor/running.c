@@ -146,26 +146,33 @@ static struct of_stage stage_figures(const struct watched *w, const json_t *was,
 static void conclude_stage(struct watched *w, const json_t *was, const json_t *is, const char *looks)
 {
     const struct of_stage s = stage_figures(w, was, is);
-    const double most = cli_real(is, "most"), more = 2 * s.actors;
+    const double most = cli_real(is, "most");
     char rate[32], name[128];
     leat_escape(w->limit, name, sizeof name);
-    snprintf(
-        w->verdict, sizeof w->verdict,
-        "The %s is the limit%s: its calls of %.0f rows take %.4g s for each row, and %.0f actor%s give%s %s rows/s, "
-        "computing %.0f%% of the time.",
-        name, looks, s.rows_per_call, s.seconds_per_row, s.actors, s.actors == 1 ? "" : "s", s.actors == 1 ? "s" : "",
-        cli_doctor_rate(s.rows_per_second, rate), 100 * s.busy);
+    if (cli_real(is, "calls") < 1) {
+        snprintf(w->verdict, sizeof w->verdict, "The %s is the limit%s: none of its calls has ended yet.", name, looks);
+        snprintf(w->advice, sizeof w->advice,
+                 "Its first call loads what it needs; or no node has room for its actor: see num_cpus and num_gpus of "
+                 "leat.ray.Stage.");
+        return;
+    }
+    snprintf(w->verdict, sizeof w->verdict,
+             "The %s is the limit%s: its calls of %.0f row%s take %.4g ms for each, and %.0f actor%s give%s %s rows/s, "
+             "computing %.0f%% of the time.",
+             name, looks, s.rows_per_call, s.rows_per_call < 1.5 ? "" : "s", 1e3 * s.seconds_per_row, s.actors,
+             s.actors == 1 ? "" : "s", s.actors == 1 ? "s" : "", cli_doctor_rate(s.rows_per_second, rate),
+             100 * s.busy);
     if (s.busy < IDLE)
         snprintf(w->advice, sizeof w->advice,
-                 "Its actors wait for rows between calls, which a larger call makes up for: "
+                 "The rest is the way of rows to it and back, of which larger calls have less: "
                  "leat.ray.Stage(..., batch_size=%.0f).",
-                 2 * s.rows_per_call);
+                 4 * s.rows_per_call);
     else
         snprintf(w->advice, sizeof w->advice, "%s%s%s%s",
-                 most > 0 && s.actors >= most ? "More actors make it faster: leat.ray.Stage(..., actors=(1, N)) with N "
-                                                "above those of now, if the cluster has room for them"
-                 : more > 0 ? "More actors make it faster, for which the cluster has no room now: add nodes"
-                            : "It has no actor: add nodes",
+                 most > 0 && s.actors >= most
+                     ? "More actors make it faster: leat.ray.Stage(..., actors=(1, N)) with N "
+                       "above those of now, if the cluster has room for them"
+                     : "More actors make it faster, for which the cluster has no room now: add nodes",
                  cli_real(is, "num_gpus") > 0 ? "" : "; if it is a model, so does a GPU (num_gpus=1)",
                  s.rows_per_call < 64 ? "; so does a larger batch_size, if its function computes rows together" : "",
                  ".");
@@ -250,7 +257,8 @@ static void conclude(struct watched *w)
     w->waits = cli_loader_waits(w->last, w->first);
     snprintf(text, sizeof text, " in %.0f of %.0f looks", most, w->n);
     if (!strcmp(w->limit, "the reader")) {
-        snprintf(w->verdict, sizeof w->verdict, "The training is the limit%s: batches are there before it asks.", text);
+        snprintf(w->verdict, sizeof w->verdict, "The training is the limit%s: %s.", text,
+                 w->rate > 0 ? "batches are there before it asks" : "it takes none of the batches that are there");
         snprintf(w->advice, sizeof w->advice, "Nothing in the loader makes it faster.");
     } else if (find_stage(w, &was, &is)) {
         conclude_stage(w, was, is, text);
@@ -295,13 +303,20 @@ static void say(const struct watched *w)
     cli_doctor_print(w->advice);
 }
 
+/* Whether nobody has asked it for a batch: loaders that make rows for others are such. */
+static bool is_unused(const json_t *loader)
+{
+    return cli_real(loader, "batches") <= 0 && cli_real(loader, "consumer_waits") <= 0 &&
+           cli_real(loader, "waiting_s") <= 0 && !cli_loader_ray(loader);
+}
+
 static int report(const struct cli_doctor *doctor, struct watch *watch, int pid)
 {
     json_t *list = json_array();
     size_t seen = 0;
     for (size_t i = 0; i < watch->n; i++) {
         struct watched *w = &watch->loaders[i];
-        if (w->n < 1)
+        if (w->n < 1 || is_unused(w->last))
             continue;
         conclude(w);
         if (doctor->json)
@@ -315,7 +330,7 @@ static int report(const struct cli_doctor *doctor, struct watch *watch, int pid)
     else
         json_decref(list);
     if (!seen)
-        cli_say(doctor->command, "no loader of process %d was open for long enough to be looked at twice.", pid);
+        cli_say(doctor->command, "process %d has asked no loader for a batch that was open in two looks.", pid);
     return seen ? CLI_EXIT_OK : CLI_EXIT_FAILED;
 }
 

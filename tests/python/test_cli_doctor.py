@@ -194,10 +194,12 @@ def watched(*options: object) -> dict[str, Any]:
 def test_a_training_that_runs_and_is_slow_is_its_own_limit(numbers: Path) -> None:
     with training(numbers, [], 0.3):
         found = watched("--seconds", 2)
-        said = command("doctor", os.getpid(), "--seconds", 1).stdout
+        with leat.Loader(leat.open(numbers), 10):  # that nobody asks for a batch
+            said = command("doctor", os.getpid(), "--seconds", 1).stdout
     assert found["limit"] == "the reader" and found["shares"]["the reader"] > 0.5
     assert "The training is the limit in " in found["verdict"] and found["stage"] is None
     assert "The training is the limit in " in said and "Nothing in the loader makes it faster.\n" in said
+    assert "epoch 0, step 0; 0.0 samples/s" not in said
 
 
 def test_functions_of_a_training_that_runs_are_named(numbers: Path) -> None:
