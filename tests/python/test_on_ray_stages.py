@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from cli_support import command
 from photo_support import png
+from process_support import eventually
 
 import leat
 import leat.ray
@@ -347,6 +348,19 @@ def test_rows_that_are_left_out_are_in_no_call(cluster: Any, tmp_path: Path) -> 
 def sleeps(rows: dict[str, Any]) -> dict[str, Any]:
     time.sleep(0.05 * len(rows["ids"]))
     return {"slow": rows["y"]}
+
+
+def test_a_stage_has_as_many_actors_as_its_calls_need(cluster: Any, photos: leat.Dataset) -> None:
+    with loader(photos, Stage(sleeps, batch_size=4, actors=(1, 2), num_cpus=0), batch_size=8) as far:
+
+        def actors() -> int:
+            return int(far.stats()["stages"][0]["actors"])
+
+        for _ in range(100):  # a reader that waits for its rows
+            if actors() == 2 or not list(far):
+                break
+        assert actors() == 2
+        eventually(lambda: actors() == 1)  # nobody reads
 
 
 def test_doctor_names_the_stage_that_limits_a_run(cluster: Any, photos: leat.Dataset) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 from typing import Any
 
 import ray
 from ray.exceptions import RayError
 
+from .policies import Load, actors_wanted, averaged
 from .stages import Runner, Stage
 
 QUEUED = 2  #: calls of an actor at a time: one that runs, and the next one, whose rows fly
@@ -17,7 +19,16 @@ QUEUED = 2  #: calls of an actor at a time: one that runs, and the next one, who
 class Actor:
     handle: Any
     where: Any
-    running: int = 0
+    began: float = field(default_factory=time.monotonic)  #: when it was asked for
+    is_there: bool = False
+    calls: list[Any] = field(default_factory=list)  #: what it was given and has not answered, in order
+    died: bool = False  #: which was seen at the call that it ran then
+
+    def ran(self, call: Any) -> bool:
+        """Whether a call that was lost with the actor is the one that it ran: those behind it are not to blame."""
+        first = not self.died and self.calls[0] is call
+        self.died |= first
+        return first
 
     def node(self) -> str:
         """Where it is, as far as that is known."""
@@ -40,6 +51,8 @@ class Pool:
         self._actors: list[Actor] = []
         self._options = {"num_cpus": stage.num_cpus, "num_gpus": stage.num_gpus, "max_restarts": 0}
         self._least, self._most = stage.actors or (1, 0)
+        self.start_s = 1.0  #: from asking for an actor to having it: of the last one
+        self._busy, self._wait_s, self._looked = 0.0, 0.0, time.monotonic()  # averages, and when they were taken
         for _ in range(self._least):
             self._start()
 
@@ -55,27 +68,43 @@ class Pool:
         return actor
 
     def room(self, calls: int, cpus: float) -> int:
-        """How many of so many calls the actors take now. If they are too few, one more is started, if it needs no more
-        than `cpus`, which no actor and no task has."""
-        room = sum(max(0, QUEUED - actor.running) for actor in self._actors)
-        if calls > room and cpus >= self.stage.num_cpus and self._fits():
+        """How many of so many calls the actors take now, with one actor more or less if that is due
+        (:func:`policies.actors_wanted`). `cpus`: those that no actor and no task has."""
+        wanted = self._wanted(calls)
+        if wanted > len(self._actors) and cpus >= self.stage.num_cpus:
             self._start()
-            room += QUEUED
-        return room
+        elif wanted < len(self._actors):
+            idle = [actor for actor in self._actors if not actor.calls]
+            if idle:
+                self._actors.remove(idle[-1])
+                ray.kill(idle[-1].handle)
+        return sum(max(0, QUEUED - len(actor.calls)) for actor in self._actors)
 
-    def take(self) -> Actor:
+    def _wanted(self, calls: int) -> int:
+        """How many actors there should be."""
+        there, now = len(self._actors), time.monotonic()
+        places = [actor.where for actor in self._actors if not actor.is_there]
+        up = ray.wait(places, num_returns=len(places), timeout=0)[0] if places else []
+        for actor in self._actors:
+            if actor.where in up:
+                actor.is_there, self.start_s = True, now - actor.began
+        call_s = self.seconds / max(1, self.calls)
+        self._busy = averaged(self._busy, sum(bool(actor.calls) for actor in self._actors), now - self._looked)
+        self._wait_s = averaged(self._wait_s, calls * call_s / max(1, there), now - self._looked)
+        self._looked = now
+        if len(up) < len(places):
+            return there  # one is still on its way to a node
+        most = self._most or there + 1
+        if not self._most and ray.available_resources().get("GPU", 0) < self.stage.num_gpus:
+            most = there
+        least = there if self.stage.num_gpus else self._least  # a model that lies on a GPU stays
+        return actors_wanted(Load(there, least, max(least, most), self._busy, self._wait_s, call_s, self.start_s))
+
+    def take(self, call: Any) -> Actor:
         """The actor for a call that there is room for."""
-        actor = min(self._actors, key=lambda actor: actor.running)
-        actor.running += 1
+        actor = min(self._actors, key=lambda actor: len(actor.calls))
+        actor.calls.append(call)
         return actor
-
-    def _fits(self) -> bool:
-        places = [actor.where for actor in self._actors]
-        if places and ray.wait(places, num_returns=len(places), timeout=0)[1]:
-            return False  # one is still on its way to a node
-        if self._most:
-            return len(self._actors) < self._most
-        return bool(ray.available_resources().get("GPU", 0) >= self.stage.num_gpus)
 
     def lost(self, actor: Actor) -> None:
         """An actor has died: another one takes its place."""

@@ -23,7 +23,7 @@ from .. import __version__
 from ..errors import BrokenSampleError, Error, InvalidError
 from .actors import Pool
 from .parts import Assembled, Assembling, Made, owned, rows_between
-from .policies import Call, Make, Partition, Queue, State, admit, grown, peak_bytes
+from .policies import Call, Make, Partition, Queue, State, admit, ahead, grown, peak_bytes
 from .stages import Stage
 from .tasks import Failed, Ran, make, make_sized
 
@@ -56,7 +56,7 @@ _LOST = (
 _BLAMED = (gone.WorkerCrashedError, gone.OutOfMemoryError, gone.RayActorError, gone.RaySystemError)
 
 
-@dataclass
+@dataclass(eq=False)
 class Piece:
     """A run of rows of a planned batch: as the program makes them, or behind a stage."""
 
@@ -83,7 +83,7 @@ class Run(NamedTuple):
     of: int
 
 
-@dataclass
+@dataclass(eq=False)
 class Wanted:
     """A batch that is on its way, with the place of its first row."""
 
@@ -165,7 +165,7 @@ class Flow:
 
     def ahead(self, rows: int) -> int:
         """How many batches of so many rows are worth asking for."""
-        return max(2, min(64, self._job.budget_bytes // max(1, rows * self.row_bytes)))
+        return ahead(self._job.budget_bytes, rows * self.row_bytes)
 
     def keep(self, keys: list[tuple[int, int]], decisions: Any) -> None:
         """Gives up what is on its way, except for these batches as planned by these decisions."""
@@ -304,7 +304,7 @@ class Flow:
         flying, n = sum(pieces[0][1].level == 0 for pieces in self._flying.values()), max(1, self.slots())
         each = max(1, order[0].pieces[0].n * self.row_bytes)
         many = 1 if self._pools else max(1, min(TOGETHER // each, len(order) // (QUEUED[0] * n)))  # that a task makes
-        slots = {"any": (min(max(SMALL // (many * each), QUEUED[0]), QUEUED[1]) * n - flying) * many}
+        slots = (min(max(SMALL // (many * each), QUEUED[0]), QUEUED[1]) * n - flying) * many
         state = State(
             self._job.budget_bytes,
             self._held(order),
@@ -369,7 +369,7 @@ class Flow:
         self.counts.tasks += 1
 
     def _call(self, wanted: Wanted, piece: Piece) -> None:
-        piece.actor = actor = self._pools[piece.level - 1].take()
+        piece.actor = actor = self._pools[piece.level - 1].take(piece)
         call = actor.handle.call.options(num_returns=2)
         refs = call.remote([(a, b) for _, a, b in piece.inputs], *(i.ref for i, _, _ in piece.inputs))
         self._fly([(wanted, piece)], refs)
@@ -388,7 +388,7 @@ class Flow:
         if left:
             self._flying[piece.flying] = left
         if piece.actor is not None:
-            piece.actor.running -= 1
+            piece.actor.calls.remove(piece)
         piece.flying = piece.actor = None
 
     def _missing(self, wanted: Wanted) -> str:
@@ -450,13 +450,15 @@ class Flow:
     def _settle(self, wanted: Wanted, piece: Piece, found: Any, told: Ran | None) -> None:
         """What has become of a piece."""
         piece.flying = None
+        ran = isinstance(found, _BLAMED) and (piece.actor is None or piece.actor.ran(piece))
         if piece.actor is not None:
-            piece.actor.running -= 1
+            piece.actor.calls.remove(piece)
         if isinstance(found, (Made, Ran)):
             self._take_in(wanted, piece, found, told)
         elif isinstance(found, Failed):
             wanted.error = _told(found.error, wanted, found.node)
         elif isinstance(found, _LOST):
+            piece.lost += ran
             self._again(wanted, piece, found)
         else:
             wanted.error = _told(found, wanted, "Ray")
@@ -513,7 +515,6 @@ class Flow:
         if loose is not None and piece.level >= loose:
             self._redo([p for p in wanted.pieces if p.level >= loose])  # a batch is of one execution
         self._redo([i for i, _, _ in piece.inputs if isinstance(error, gone.ObjectLostError) or i.ref is None])
-        piece.lost += isinstance(error, _BLAMED)
         if piece.lost < TRIES:
             return
         if piece.n > 1 and not self._job.together and not self._pools:

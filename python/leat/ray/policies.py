@@ -1,10 +1,10 @@
-"""Who runs next on a cluster: pure functions. The loader on Ray asks `admit`, `peak_bytes` and `grown`; the simulator
-(bench/cluster_sim.py) asks all.
+"""Who runs next on a cluster: pure functions. The loader on Ray asks them, and so does the simulator
+(bench/cluster_sim.py).
 
 Plain numbers go in and decisions come out; nothing here knows Ray, a clock or a process. Two families:
 
-- `admit`, `actors_wanted` and what they rest on are leat's own. Whatever is launched has room for all that it will
-  become until it is delivered, so nothing that runs waits for memory and nothing spills.
+- `admit`, `ahead`, `actors_wanted` and what they rest on are leat's own. Whatever is launched has room for all that it
+  will become until it is delivered, so nothing that runs waits for memory and nothing spills.
 - `launch`, `seconds_per_partition` and `refilled` are Algorithms 1 and 2 of the paper that describes Ray Data: "The
   Streaming Batch Model for Efficient and Fault-Tolerant Heterogeneous Execution", arXiv 2501.12407. leat does not
   schedule by them; the simulator shows them beside leat's.
@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
-TASK_S = 1.7e-3  #: CPU seconds of an empty task, all processes of Ray together (measured with Ray 2.60)
+MOST_AHEAD = 64  #: batches that are asked for at a time
 BUSY = 0.9  #: the share of their time for which actors may be busy where there would be one less
-LATE = 2  #: a partition is late after so many times the longest that others took
+MEAN_S = 5.0  #: of averages by which actors are counted
 
 
 @dataclass(frozen=True)
@@ -59,19 +60,15 @@ class State:
     held_bytes: int
     first: int  #: the earliest batch that is not delivered
     wanted: Iterable[Partition]  #: in order of batch and part; read only as far as they are admitted
-    slots: Mapping[str, int]  #: tasks that could start now, by node, without nodes that owe a late partition
+    slots: int  #: tasks that may start now
     stages: Sequence[Queue] = ()
-    ahead: int | None = None  #: batches from `first` on that may be worked on (`batches_ahead`); None: no limit
-    late: Sequence[Partition] = ()  #: launched once and `is_late`, in order
-    first_bytes: int = 0  #: `peak_bytes` of all of the earliest batch; read only where one is late
 
 
 @dataclass(frozen=True)
 class Make:
-    """Launch a task that makes `partition` on `node`, and count `peak_bytes` for it."""
+    """Launch a task that makes `partition`, and count `peak_bytes` for it."""
 
     partition: Partition
-    node: str
     peak_bytes: int
 
 
@@ -87,19 +84,13 @@ def admit(state: State) -> list[Make | Run]:
     """The launches to do now, in order.
 
     Calls of stages come first, by the earliest batch, as room was kept for them. Then partitions are made in order,
-    each where most slots are free, while
-
-    - the bytes held and its own are at most the budget, or it belongs to the earliest undelivered batch, and
-    - it is within `ahead` batches.
+    while the bytes held and its own are at most the budget, or it belongs to the earliest undelivered batch.
 
     The first one that does not fit ends it: a small one behind it would take the room that it waits for. So what is
     held without the earliest batch is at most the budget, and with it at most the budget and one batch; and that batch
     never waits for memory, so the run goes on whatever the budget is. A stage is not known before its first call: until
     then, and while more is held than the budget because it turned out to give more than it takes, it gets calls of the
     earliest batch only.
-
-    Late partitions are made a second time where that keeps the same bound, once the rest of the earliest batch has been
-    launched. So a node that died without a word holds up delivery for that long, and not until Ray finds it dead.
     """
     full = state.held_bytes > state.budget_bytes
     runs = list[Run]()
@@ -108,46 +99,19 @@ def admit(state: State) -> list[Make | Run]:
         waits = full or stage.growth is None
         runs += [Run(number, call) for call in calls if call.batch == state.first or not waits]
     runs.sort(key=lambda run: (run.call.batch, -run.stage))
-
-    makes = list[Make]()
-    free = [(-slots, node) for node, slots in state.slots.items() if slots > 0]
-    heapq.heapify(free)
-    for partition, needed in _fitting(state):
-        if not free:
-            break
-        slots, node = free[0]
-        if slots == -1:
-            heapq.heappop(free)
-        else:
-            heapq.heapreplace(free, (slots + 1, node))
-        makes.append(Make(partition, node, needed))
-    return [*runs, *makes]
+    return [*runs, *islice(_fitting(state), max(0, state.slots))]
 
 
-def _fitting(state: State) -> Iterator[tuple[Partition, int]]:
-    """The partitions that there is memory for, in order, each with its bytes. The caller takes as many as it has slots
-    for: each that is asked for is counted as held."""
+def _fitting(state: State) -> Iterator[Make]:
+    """The partitions that there is memory for, in order. The caller takes as many as it has slots for: each that is
+    asked for is counted as held."""
     growths, held = [stage.growth for stage in state.stages], state.held_bytes
-    end = state.first + state.ahead if state.ahead is not None else math.inf
-    wanted = iter(state.wanted)
-    partition = next(wanted, None)
-    while partition and partition.batch == state.first:
+    for partition in state.wanted:
         needed = peak_bytes(partition.made_bytes, growths)
-        held += needed
-        yield partition, needed
-        partition = next(wanted, None)
-    for late in state.late:
-        needed = peak_bytes(late.made_bytes, growths)
-        if held + needed <= state.budget_bytes + (state.first_bytes if late.batch == state.first else 0):
-            held += needed
-            yield late, needed
-    while partition and partition.batch < end:
-        needed = peak_bytes(partition.made_bytes, growths)
-        if held + needed > state.budget_bytes:
+        if partition.batch != state.first and held + needed > state.budget_bytes:
             return
         held += needed
-        yield partition, needed
-        partition = next(wanted, None)
+        yield Make(partition, needed)
 
 
 def peak_bytes(made_bytes: int, growths: Sequence[float | None] = ()) -> int:
@@ -167,22 +131,14 @@ def grown(growth: float | None, bytes_in: int, bytes_out: int) -> float:
     return max(growth or 0.0, bytes_out / max(bytes_in, 1))
 
 
-def batches_ahead(latency_s: float, step_s: float) -> int:
-    """As many batches as hide the latency, by Little's law: those that a consumer takes, one per `step_s` (its own time
-    without waiting), while a partition is on its way that turns out to be late and is made twice, and the next.
-    `latency_s`: the longest from launching a partition to having it."""
-    return 1 + math.ceil((LATE + 1) * latency_s / step_s) if step_s > 0 else 1 << 30
-
-
-def is_late(running_s: float, latency_s: float) -> bool:
-    """Whether a partition that was launched `running_s` ago should be made a second time. It is the same bytes whoever
-    makes it, so the first that arrives is taken. `latency_s`: the longest that others took to be made."""
-    return running_s > LATE * latency_s
+def ahead(budget_bytes: int, batch_bytes: int) -> int:
+    """How many batches are asked for at a time: those that the budget holds, at least the next one too."""
+    return max(2, min(MOST_AHEAD, budget_bytes // max(1, batch_bytes)))
 
 
 @dataclass(frozen=True)
 class Load:
-    """How busy the actors of a stage are. `busy` and `wait_s` are averages over the last few seconds."""
+    """How busy the actors of a stage are. `busy` and `wait_s` are averages over the last few seconds (`averaged`)."""
 
     actors: int
     least: int
@@ -203,6 +159,11 @@ def actors_wanted(load: Load) -> int:
     elif load.busy <= BUSY * (load.actors - 1):
         wanted -= 1
     return max(load.least, min(load.most, wanted))
+
+
+def averaged(average: float, now: float, passed_s: float) -> float:
+    """The average over the last `MEAN_S` seconds or so, `passed_s` after it was taken."""
+    return average + (now - average) * min(1.0, passed_s / MEAN_S)
 
 
 @dataclass(frozen=True)
