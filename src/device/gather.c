@@ -1,0 +1,169 @@
+/*
+ * Gathering on the processor. The time goes into waiting for memory, so rows are asked for some time before they are
+ * copied, and each thread has many on their way. A thread takes a run of ids, looks at them all first, and copies then:
+ * of several ids that name no row the first one is said, whichever thread met it.
+ */
+#include "device/gather.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/thread.h"
+#include "io/guard.h"
+#include "kernels/values.h"
+
+enum {
+    MOST_THREADS = 64,
+    /* Bytes of the output for which one more thread is worth its start, some 20 us. */
+    BYTES_A_THREAD = 1 << 20,
+    /* Rows that are on their way from memory, and bytes at the begin of each that are asked for. The processor sees by
+     * itself what follows. */
+    ROWS_AHEAD = 12,
+    BYTES_AHEAD = 512,
+    LINE = 64
+};
+
+struct shared {
+    const struct leat_gather *gather;
+    uint64_t parts;
+    _Atomic uint64_t next; /* part */
+    _Atomic uint64_t bad;  /* the first id that names no row; UINT64_MAX: none */
+    pthread_mutex_t lock;  /* of rc and error */
+    int rc;
+    struct leat_error error;
+    int (*work)(void *part);
+};
+
+struct part {
+    struct shared *shared;
+    uint64_t begin, end;
+};
+
+static inline uint64_t id_at(const struct leat_gather *g, uint64_t i)
+{
+    return g->wide ? (uint64_t)((const int64_t *)g->ids)[i] : (uint64_t)((const int32_t *)g->ids)[i];
+}
+
+static void tell_bad(struct shared *s, uint64_t i)
+{
+    uint64_t known = atomic_load(&s->bad);
+    while (i < known && !atomic_compare_exchange_weak(&s->bad, &known, i))
+        ;
+}
+
+static bool are_good(struct shared *s, uint64_t begin, uint64_t end)
+{
+    for (uint64_t i = begin; i < end; i++)
+        if (id_at(s->gather, i) >= s->gather->count) {
+            tell_bad(s, i);
+            return false;
+        }
+    return true;
+}
+
+static inline void ask_for(const uint8_t *row, uint64_t bytes)
+{
+    for (uint64_t at = 0; at < bytes; at += LINE)
+        __builtin_prefetch(row + at);
+}
+
+/* Rows of a size that is constant in each caller. */
+static inline __attribute__((always_inline)) void copy_rows(const struct leat_gather *g, uint64_t begin, uint64_t end,
+                                                            uint64_t bytes, uint64_t made)
+{
+    const uint64_t ahead = bytes < BYTES_AHEAD ? bytes : BYTES_AHEAD;
+    for (uint64_t i = begin; i < end; i++) {
+        if (i + ROWS_AHEAD < end)
+            ask_for(g->table + id_at(g, i + ROWS_AHEAD) * bytes, ahead);
+        const uint8_t *row = g->table + id_at(g, i) * bytes;
+        if (g->as == g->from)
+            memcpy(g->out + i * made, row, bytes);
+        else
+            leat_values_convert(g->from, g->as, row, g->out + i * made, g->width);
+    }
+}
+
+static int gather_part(void *arg)
+{
+    const struct part *p = arg;
+    const struct leat_gather *g = p->shared->gather;
+    const uint64_t bytes = g->width * leat_dtype_size(g->from), made = g->width * leat_dtype_size(g->as);
+    if (!are_good(p->shared, p->begin, p->end) || !bytes)
+        return LEAT_OK;
+    if (g->as == g->from && bytes == 8)
+        copy_rows(g, p->begin, p->end, 8, 8);
+    else if (g->as == g->from && bytes == 4)
+        copy_rows(g, p->begin, p->end, 4, 4);
+    else
+        copy_rows(g, p->begin, p->end, bytes, made);
+    return LEAT_OK;
+}
+
+static void *work(void *arg)
+{
+    struct shared *s = arg;
+    struct leat_error error;
+    const uint64_t n = s->gather->n;
+    for (uint64_t at; (at = atomic_fetch_add(&s->next, 1)) < s->parts;) {
+        struct part part = {s, n / s->parts * at + (n % s->parts < at ? n % s->parts : at), 0};
+        part.end = part.begin + n / s->parts + (at < n % s->parts);
+        const int rc = leat_guarded(s->work, &part, &error);
+        if (!rc)
+            continue;
+        pthread_mutex_lock(&s->lock);
+        s->rc = rc;
+        s->error = error;
+        pthread_mutex_unlock(&s->lock);
+    }
+    return NULL;
+}
+
+/* Runs `work` over the parts, on as many threads as `bytes` are worth. */
+static int run(struct shared *s, uint64_t bytes, struct leat_error *error)
+{
+    pthread_t threads[MOST_THREADS];
+    uint64_t most = s->gather->num_threads ? s->gather->num_threads : leat_cpu_count(), started = 0;
+    most = most < MOST_THREADS ? most : MOST_THREADS;
+    most = most < bytes / BYTES_A_THREAD ? most : bytes / BYTES_A_THREAD;
+    s->parts = most > 1 ? 4 * most : 1; /* a thread that comes late takes fewer */
+    pthread_mutex_init(&s->lock, NULL);
+    while (started + 1 < most && !leat_thread_start(&threads[started], work, s))
+        started++; /* fewer do it too */
+    work(s);
+    while (started)
+        pthread_join(threads[--started], NULL);
+    pthread_mutex_destroy(&s->lock);
+    if (s->rc && error)
+        *error = s->error;
+    return s->rc;
+}
+
+int leat_gather(const struct leat_gather *g, struct leat_error *error)
+{
+    struct shared s = {.gather = g, .bad = UINT64_MAX, .work = gather_part};
+    const int rc = run(&s, g->n * g->width * leat_dtype_size(g->as), error);
+    const uint64_t bad = atomic_load(&s.bad);
+    if (rc || bad == UINT64_MAX)
+        return rc;
+    return leat_fail(error, LEAT_E_RANGE,
+                     "id %" PRId64 " (number %" PRIu64 " of the call) is not among the %" PRIu64 " rows",
+                     (int64_t)id_at(g, bad), bad, g->count);
+}
+
+/* `out` and `table`: bytes, of which a part is a run. */
+static int copy_part(void *arg)
+{
+    const struct part *p = arg;
+    const struct leat_gather *g = p->shared->gather;
+    memcpy(g->out + p->begin, g->table + p->begin, p->end - p->begin);
+    return LEAT_OK;
+}
+
+int leat_gather_copy(void *to, const void *from, uint64_t bytes, unsigned num_threads, struct leat_error *error)
+{
+    const struct leat_gather copy = {.table = from, .out = to, .n = bytes, .num_threads = num_threads};
+    struct shared s = {.gather = &copy, .bad = UINT64_MAX, .work = copy_part};
+    return bytes ? run(&s, bytes, error) : LEAT_OK;
+}

@@ -1,0 +1,274 @@
+/*
+ * A table whose rows are gathered (leat/device.h): by threads of the processor (gather.h), or by a card, which reads
+ * the host's memory over the bus. For that the memory is pinned and mapped:
+ *
+ *     ordinary memory    where it lies, once, when the table is opened
+ *     a mapped file, and what the driver refuses to pin: a copy in pinned memory, within a budget
+ *
+ * A file is copied although some drivers would pin its pages: it would be read as a whole then too, and stay in memory
+ * without anybody having counted it.
+ */
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/ledger.h"
+#include "device/card.h"
+#include "device/gather.h"
+#include "device/kernels/gather_rows.h"
+#include "device/pin.h"
+#include "io/guard.h"
+#include "leat/device.h"
+
+enum {
+    BLOCK = 256,        /* threads of a block */
+    MOST_BLOCKS = 4096, /* a million threads: some times as many as a card runs at once; each then takes several rows */
+    CARD_LINE = 128,    /* bytes of a request over the bus */
+    MOST_LANES_LOG2 = 5, /* threads for one row: a warp */
+    MOST_WORD = 16       /* bytes that a thread reads at once */
+};
+
+struct leat_device_rows {
+    struct leat_gather table; /* without ids and out */
+    char *path, *nvrtc;
+    bool guarded;
+    struct leat_card *card; /* NULL: none */
+    struct leat_pin *pin;   /* of the table, where it is read in place */
+    void *copy;
+    uint64_t bytes;
+    leat_cu_memory at;               /* of the table, for the card */
+    struct leat_gather_fault *fault; /* pinned */
+    leat_cu_memory fault_at;
+};
+
+/* The largest power of two, up to 16, that divides all that was or-ed into it. */
+static unsigned word_of(uint64_t bits)
+{
+    return (unsigned)((bits | MOST_WORD) & -(bits | MOST_WORD));
+}
+
+static int check_options(const struct leat_device_rows_options *o, uint64_t *bytes, struct leat_error *error)
+{
+    const uint64_t size = leat_dtype_size(o->dtype);
+    uint64_t row;
+    if (!size)
+        return leat_fail(error, LEAT_E_INVALID, "%d is no dtype", (int)o->dtype);
+    if (!leat_mul_u64(o->width, size, &row) || row > LEAT_DEVICE_MAX_ROW_BYTES)
+        return leat_fail(error, LEAT_E_INVALID,
+                         "rows have at most %" PRIu64 " bytes, not %" PRIu64 " values of %" PRIu64,
+                         LEAT_DEVICE_MAX_ROW_BYTES, o->width, size);
+    if (o->count > INT64_MAX || !leat_mul_u64(row, o->count, bytes) || *bytes > SIZE_MAX / 2)
+        return leat_fail(error, LEAT_E_INVALID, "%" PRIu64 " rows of %" PRIu64 " bytes are no table", o->count, row);
+    if (*bytes && !o->data)
+        return leat_fail(error, LEAT_E_INVALID, "a table needs data");
+    return LEAT_OK;
+}
+
+static int allocate(struct leat_device_rows *r, uint64_t bytes, void **out, leat_cu_memory *at,
+                    struct leat_error *error)
+{
+    const struct leat_cuda *cuda = r->card->cuda;
+    leat_cu_result code = cuda->cuMemHostAlloc(out, bytes, LEAT_CU_HOST_PORTABLE | LEAT_CU_HOST_MAPPED);
+    if (code)
+        return leat_fail(error, LEAT_E_NOMEM,
+                         "the driver refuses %" PRIu64 " bytes of pinned memory (CUDA error %d): free memory, or raise "
+                         "the limit of locked memory (ulimit -l; in a container: --ulimit memlock=-1)",
+                         bytes, code);
+    if ((code = cuda->cuMemHostGetDevicePointer_v2(at, *out, 0))) {
+        cuda->cuMemFreeHost(*out);
+        *out = NULL;
+        return leat_cuda_fail(cuda, code, "the card does not reach pinned memory", error);
+    }
+    return LEAT_OK;
+}
+
+static int copy(struct leat_device_rows *r, uint64_t budget, struct leat_error *error)
+{
+    const uint64_t most = budget ? budget : leat_memory_left();
+    if (r->bytes > most)
+        return leat_fail(error, LEAT_E_BUDGET,
+                         "the card cannot read this table in place (%s), and a copy in pinned memory takes %" PRIu64
+                         " bytes, of which budget_bytes allows %" PRIu64 "%s",
+                         r->path ? "it is a mapped file" : "the driver does not pin its memory", r->bytes, most,
+                         budget ? "" : " (half of the memory, less what loaders have)");
+    int rc = allocate(r, r->bytes, &r->copy, &r->at, error);
+    if (rc)
+        return rc;
+    leat_ledger_take(LEAT_OF_LOADERS, r->bytes);
+    if ((rc = leat_gather_copy(r->copy, r->table.table, r->bytes, r->table.num_threads, error)))
+        return rc;
+    if (r->guarded)
+        leat_guard_remove(r->table.table);
+    r->guarded = false;
+    return LEAT_OK;
+}
+
+static int open_on_card(struct leat_device_rows *r, const struct leat_device_rows_options *o, struct leat_error *error)
+{
+    void *fault;
+    int rc = leat_card_open(o->device, &r->card, error);
+    if (rc || (rc = leat_card_enter(r->card, error))) {
+        r->card = NULL; /* nothing is there to be given back */
+        return rc;
+    }
+    rc = allocate(r, sizeof *r->fault, &fault, &r->fault_at, error);
+    if (!rc) {
+        r->fault = fault;
+        *r->fault = (struct leat_gather_fault){0};
+        /* A value at an odd place can be read by the processor only. */
+        const bool odd = (uintptr_t)r->table.table % leat_dtype_size(o->dtype);
+        if (r->bytes && (r->path || odd || !leat_pin_take(r->card->cuda, o->data, r->bytes, &r->pin, &r->at)))
+            rc = copy(r, o->budget_bytes, error);
+    }
+    leat_card_leave(r->card);
+    return rc;
+}
+
+int leat_device_rows_open(const struct leat_device_rows_options *o, struct leat_device_rows **out,
+                          struct leat_error *error)
+{
+    uint64_t bytes;
+    *out = NULL;
+    int rc = check_options(o, &bytes, error);
+    struct leat_device_rows *r = rc ? NULL : leat_new(struct leat_device_rows);
+    if (!r)
+        return rc ? rc : leat_fail(error, LEAT_E_NOMEM, "no memory to open a table");
+    r->table = (struct leat_gather){
+        .table = o->data, .count = o->count, .width = o->width, .from = o->dtype, .num_threads = o->num_threads};
+    r->bytes = bytes;
+    if ((o->path && !(r->path = leat_strdup(o->path))) || (o->nvrtc && !(r->nvrtc = leat_strdup(o->nvrtc))))
+        rc = leat_fail(error, LEAT_E_NOMEM, "no memory to open a table");
+    if (!rc && r->path && bytes && (rc = leat_guard_add(o->data, bytes, r->path)))
+        leat_fail(error, rc, "no memory to open a table");
+    r->guarded = !rc && r->path && bytes;
+    if (!rc && o->device >= 0)
+        rc = open_on_card(r, o, error);
+    if (rc)
+        leat_device_rows_close(r);
+    else
+        *out = r;
+    return rc;
+}
+
+static void leave_card(struct leat_device_rows *r)
+{
+    const struct leat_cuda *cuda = r->card->cuda;
+    if (leat_card_enter(r->card, NULL)) /* a forked child: the memory is its parent's */
+        return;
+    cuda->cuCtxSynchronize();
+    leat_pin_give(cuda, r->pin);
+    if (r->copy) {
+        cuda->cuMemFreeHost(r->copy);
+        leat_ledger_give(LEAT_OF_LOADERS, r->bytes);
+    }
+    if (r->fault)
+        cuda->cuMemFreeHost(r->fault);
+    leat_card_leave(r->card);
+}
+
+void leat_device_rows_close(struct leat_device_rows *r)
+{
+    if (!r)
+        return;
+    if (r->card)
+        leave_card(r);
+    if (r->guarded)
+        leat_guard_remove(r->table.table);
+    leat_free(r->path);
+    leat_free(r->nvrtc);
+    leat_free(r);
+}
+
+bool leat_device_rows_in_place(const struct leat_device_rows *r)
+{
+    return !r->copy;
+}
+
+/* How the kernel is to go over rows of `words` words: see gather_rows.cu.h. */
+static void lay_out(struct leat_gather_args *a, uint64_t row_bytes, unsigned word)
+{
+    a->words = (unsigned)(row_bytes / word);
+    while (a->lanes_log2 < MOST_LANES_LOG2 && 1u << a->lanes_log2 < a->words)
+        a->lanes_log2++;
+    const unsigned lanes = 1u << a->lanes_log2;
+    a->period = (a->words + lanes - 1) / lanes * lanes;
+    a->shifted = row_bytes > CARD_LINE && (row_bytes % CARD_LINE || (uintptr_t)a->table % CARD_LINE);
+}
+
+static int launch(struct leat_device_rows *r, const struct leat_gather *g, void *stream, struct leat_error *error)
+{
+    const uint64_t row = g->width * leat_dtype_size(g->from);
+    const bool converts = g->as != g->from;
+    struct leat_gather_args a = {
+        .table = (const unsigned char *)(uintptr_t)(r->bytes ? r->at : r->fault_at),
+        .ids = g->ids,
+        .out = g->out,
+        .fault = (struct leat_gather_fault *)(uintptr_t)r->fault_at,
+        .count = g->count,
+        .n = g->n,
+        .wide = g->wide,
+    };
+    const unsigned word = word_of((uint64_t)(uintptr_t)a.table | row);
+    leat_cu_handle function;
+    lay_out(&a, row, word);
+    int rc = leat_card_kernel(r->card, r->nvrtc, word, converts ? (unsigned)g->from : 0, &function, error);
+    if (rc)
+        return rc;
+    const uint64_t rows_a_block = BLOCK >> a.lanes_log2, blocks = (g->n + rows_a_block - 1) / rows_a_block;
+    const leat_cu_result code =
+        r->card->cuda->cuLaunchKernel(function, blocks < MOST_BLOCKS ? (unsigned)blocks : MOST_BLOCKS, 1, 1, BLOCK, 1,
+                                      1, 0, stream, (void *[]){&a}, NULL);
+    return code ? leat_cuda_fail(r->card->cuda, code, "the card does not gather rows", error) : LEAT_OK;
+}
+
+int leat_device_rows_gather(struct leat_device_rows *r, const void *ids, bool wide, uint64_t n, enum leat_dtype as,
+                            void *out, void *stream, struct leat_error *error)
+{
+    struct leat_gather g = r->table;
+    uint64_t made;
+    g.as = as;
+    g.ids = ids;
+    g.wide = wide;
+    g.n = n;
+    g.out = out;
+    if (as != g.from && as != LEAT_F32)
+        return leat_fail(error, LEAT_E_INVALID, "rows of %s come as they are or as float32, not as %s",
+                         leat_dtype_name(g.from), leat_dtype_name(as));
+    if (!leat_mul_u64(n, g.width * leat_dtype_size(as), &made) || made > SIZE_MAX / 2)
+        return leat_fail(error, LEAT_E_INVALID, "%" PRIu64 " rows do not fit into memory", n);
+    if (!n)
+        return LEAT_OK;
+    if (!r->card)
+        return leat_gather(&g, error);
+    if ((uintptr_t)out % MOST_WORD || (uintptr_t)ids % (wide ? 8 : 4))
+        return leat_fail(error, LEAT_E_INVALID,
+                         "rows for a card go to a multiple of 16, and ids lie at one of their size");
+    int rc = leat_card_enter(r->card, error);
+    if (rc)
+        return rc;
+    rc = launch(r, &g, stream, error);
+    leat_card_leave(r->card);
+    return rc;
+}
+
+int leat_device_rows_check(struct leat_device_rows *r, void *stream, bool wait, struct leat_error *error)
+{
+    if (!r->card)
+        return LEAT_OK;
+    int rc = leat_card_enter(r->card, error);
+    if (rc)
+        return rc;
+    const leat_cu_result code = wait ? r->card->cuda->cuStreamSynchronize(stream) : 0;
+    leat_card_leave(r->card);
+    if (code)
+        return leat_cuda_fail(r->card->cuda, code, "the card has not gathered rows", error);
+    /* The card is another writer: `ready` comes after the rest. One thread gives it, and the next fault may be met. */
+    if (!__atomic_exchange_n(&r->fault->ready, 0, __ATOMIC_ACQ_REL))
+        return LEAT_OK;
+    rc = leat_fail(error, LEAT_E_RANGE, "id %lld (number %llu of its call) is not among the %" PRIu64 " rows",
+                   r->fault->id, r->fault->at, r->table.count);
+    __atomic_store_n(&r->fault->claimed, 0, __ATOMIC_RELEASE);
+    return rc;
+}

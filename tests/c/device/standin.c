@@ -1,0 +1,416 @@
+#include "standin.h"
+
+#include <stdio.h>
+
+#include "device/driver.h"
+#include "device/kernels/gather_rows.cu.h"
+
+static struct standin state = {.cards = 4, .driver_version = 12040, .architecture = 90};
+
+struct standin *standin_state(void);
+struct standin *standin_state(void)
+{
+    return &state;
+}
+
+#define MAY_FAIL()                                                                                                     \
+    if (state.fails && !strcmp(state.fails, __func__))                                                                 \
+    return state.code
+#define NEEDS_CONTEXT()                                                                                                \
+    MAY_FAIL();                                                                                                        \
+    if (!state.current)                                                                                                \
+    return 201
+
+/* ---- the driver -------------------------------------------------------------------------------- */
+
+#define DECLARE(NAME, PARAMETERS) leat_cu_result NAME PARAMETERS;
+LEAT_CUDA_FUNCTIONS(DECLARE)
+
+leat_cu_result cuInit(unsigned flags)
+{
+    MAY_FAIL();
+    return 0;
+}
+
+leat_cu_result cuDriverGetVersion(int *version)
+{
+    *version = state.driver_version;
+    return 0;
+}
+
+leat_cu_result cuGetErrorString(leat_cu_result code, const char **text)
+{
+    *text = code == 2 ? "out of memory" : "an error of the stand-in";
+    return 0;
+}
+
+leat_cu_result cuDeviceGetCount(int *count)
+{
+    MAY_FAIL();
+    *count = state.cards;
+    return 0;
+}
+
+leat_cu_result cuDeviceGet(leat_cu_device *device, int ordinal)
+{
+    *device = ordinal;
+    return ordinal < state.cards ? 0 : LEAT_CU_INVALID_DEVICE;
+}
+
+leat_cu_result cuDeviceGetName(char *name, int room, leat_cu_device device)
+{
+    snprintf(name, (size_t)room, "stand-in %d", device);
+    return 0;
+}
+
+leat_cu_result cuDeviceGetAttribute(int *value, int attribute, leat_cu_device device)
+{
+    *value = attribute == LEAT_CU_ATTRIBUTE_MAJOR ? state.architecture / 10 : state.architecture % 10;
+    return 0;
+}
+
+leat_cu_result cuDevicePrimaryCtxRetain(leat_cu_handle *context, leat_cu_device device)
+{
+    MAY_FAIL();
+    *context = &state;
+    return 0;
+}
+
+leat_cu_result cuCtxPushCurrent_v2(leat_cu_handle context)
+{
+    MAY_FAIL();
+    __atomic_fetch_add(&state.current, 1, __ATOMIC_RELAXED);
+    return 0;
+}
+
+leat_cu_result cuCtxPopCurrent_v2(leat_cu_handle *context)
+{
+    __atomic_fetch_sub(&state.current, 1, __ATOMIC_RELAXED);
+    return 0;
+}
+
+leat_cu_result cuMemGetInfo_v2(size_t *free, size_t *total)
+{
+    *free = 1000;
+    *total = 5000;
+    return 0;
+}
+
+/* Pinned memory: ranges of the host's. */
+enum { RANGES = 256 };
+static struct range {
+    uint8_t *begin;
+    size_t bytes;
+    bool allocated;
+} ranges[RANGES];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct range *range_of(const uint8_t *p, size_t bytes)
+{
+    for (int i = 0; i < RANGES; i++)
+        if (ranges[i].begin && p < ranges[i].begin + ranges[i].bytes && p + bytes > ranges[i].begin)
+            return &ranges[i];
+    return NULL;
+}
+
+static leat_cu_result range_add(uint8_t *p, size_t bytes, bool allocated)
+{
+    pthread_mutex_lock(&lock);
+    int i = 0;
+    const bool there = range_of(p, bytes);
+    while (!there && i < RANGES && ranges[i].begin)
+        i++;
+    if (!there && i < RANGES) {
+        ranges[i] = (struct range){p, bytes, allocated};
+        state.pinned++;
+    }
+    pthread_mutex_unlock(&lock);
+    return there ? LEAT_CU_ALREADY_REGISTERED : i < RANGES ? 0 : LEAT_CU_OUT_OF_MEMORY;
+}
+
+static leat_cu_result range_remove(const uint8_t *p, bool allocated)
+{
+    pthread_mutex_lock(&lock);
+    struct range *range = range_of(p, 1);
+    const bool good = range && range->begin == p && range->allocated == allocated;
+    if (good) {
+        range->begin = NULL;
+        state.pinned--;
+    }
+    pthread_mutex_unlock(&lock);
+    return good ? 0 : LEAT_CU_INVALID_VALUE;
+}
+
+leat_cu_result cuMemHostRegister_v2(void *p, size_t bytes, unsigned flags)
+{
+    NEEDS_CONTEXT();
+    if (state.refuses_writable && !(flags & LEAT_CU_HOST_READ_ONLY))
+        return LEAT_CU_INVALID_VALUE;
+    return range_add(p, bytes, false);
+}
+
+leat_cu_result cuMemHostUnregister(void *p)
+{
+    return range_remove(p, false);
+}
+
+leat_cu_result cuMemHostAlloc(void **p, size_t bytes, unsigned flags)
+{
+    NEEDS_CONTEXT();
+    *p = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+    return *p ? range_add(*p, bytes, true) : LEAT_CU_OUT_OF_MEMORY;
+}
+
+leat_cu_result cuMemFreeHost(void *p)
+{
+    const leat_cu_result code = range_remove(p, true);
+    if (!code)
+        free(p);
+    return code;
+}
+
+leat_cu_result cuMemHostGetDevicePointer_v2(leat_cu_memory *at, void *p, unsigned flags)
+{
+    NEEDS_CONTEXT();
+    pthread_mutex_lock(&lock);
+    const bool good = range_of(p, 1);
+    pthread_mutex_unlock(&lock);
+    *at = (leat_cu_memory)(uintptr_t)p;
+    return good ? 0 : LEAT_CU_INVALID_VALUE;
+}
+
+/* ---- kernels ----------------------------------------------------------------------------------- */
+
+/* A program, its binary and its module: the variant. */
+struct variant {
+    char magic[8];
+    u32 word, from;
+};
+
+leat_cu_result cuModuleLoadData(leat_cu_handle *module, const void *image)
+{
+    NEEDS_CONTEXT();
+    static struct variant modules[512];
+    static unsigned n;
+    const struct variant *v = image;
+    if (strcmp(v->magic, "variant") || n == 512)
+        return LEAT_CU_INVALID_IMAGE;
+    modules[n] = *v;
+    *module = &modules[n++];
+    return 0;
+}
+
+leat_cu_result cuModuleGetFunction(leat_cu_handle *function, leat_cu_handle module, const char *name)
+{
+    *function = module;
+    return strcmp(name, "leat_gather_rows") ? 500 : 0;
+}
+
+struct launch {
+    struct variant variant;
+    struct leat_gather_args args;
+    u32 blocks, threads;
+};
+
+static void run_thread(const void *args)
+{
+    const struct launch *l = args;
+    gather_rows(l->args, l->variant.word, l->variant.from);
+}
+
+/* Requests. The lanes that read 128 bytes together (a warp at most) make one for each line that they touch. */
+struct request {
+    u64 warp, turn, group, line;
+};
+static struct request *requests;
+static size_t n_requests;
+
+static void touched(void *user, u64 thread, const void *p, u32 bytes)
+{
+    const struct launch *l = user;
+    const struct leat_gather_args *a = &l->args;
+    const u64 row_bytes = (u64)a->words * l->variant.word, lanes = UINT64_C(1) << a->lanes_log2;
+    const u64 offset = (u64)((const u8 *)p - a->table);
+    if ((const u8 *)p < a->table || offset >= a->count * row_bytes)
+        return; /* an id */
+    const u8 *row = a->table + offset / row_bytes * row_bytes;
+    u64 turn = offset % row_bytes / bytes + (a->shifted ? ((uintptr_t)row & 127) / bytes : 0);
+    turn = turn >= a->period ? turn - a->period : turn;
+    if (turn % lanes != thread % lanes)
+        abort(); /* another lane's word */
+    const u64 together = bytes < 4 ? 32 : 128 / bytes;
+    requests[n_requests++] = (struct request){thread / 32, turn / lanes, thread % 32 / together, (uintptr_t)p / 128};
+}
+
+static int compare(const void *a, const void *b)
+{
+    return memcmp(a, b, sizeof(struct request));
+}
+
+static void count(const struct launch *l)
+{
+    const struct leat_gather_args *a = &l->args;
+    const u64 row_bytes = (u64)a->words * l->variant.word;
+    qsort(requests, n_requests, sizeof *requests, compare);
+    for (size_t i = 0; i < n_requests; i++)
+        state.requests += !i || compare(&requests[i - 1], &requests[i]);
+    for (u64 i = 0; i < a->n; i++) {
+        const int64_t id =
+            a->wide ? ((const int64_t *)(const void *)a->ids)[i] : ((const int32_t *)(const void *)a->ids)[i];
+        const uintptr_t begin = (uintptr_t)a->table + (u64)id * row_bytes;
+        state.lines += (begin + row_bytes - 1) / 128 - begin / 128 + 1;
+    }
+}
+
+static void run(struct launch *l)
+{
+    struct grid grid = {.kernel = run_thread, .args = l, .blocks = l->blocks, .threads = l->threads};
+    if (state.counts) {
+        requests = malloc((l->args.n * l->args.words + 1) * sizeof *requests);
+        n_requests = 0;
+        grid.touched = touched;
+        grid.user = l;
+    }
+    grid_run(&grid);
+    if (state.counts) {
+        count(l);
+        free(requests);
+    }
+}
+
+enum { MOST_LATER = 64 };
+static struct launch later[MOST_LATER];
+static int n_later;
+
+leat_cu_result cuLaunchKernel(leat_cu_handle function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                              unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+                              leat_cu_handle stream, void **arguments, void **extra)
+{
+    NEEDS_CONTEXT();
+    struct launch l = {.variant = *(struct variant *)function, .blocks = grid_x, .threads = block_x};
+    memcpy(&l.args, arguments[0], sizeof l.args);
+    if (grid_y * grid_z * block_y * block_z != 1 || !grid_x || shared_bytes || extra)
+        return LEAT_CU_INVALID_VALUE;
+    if (state.unshifted)
+        l.args.shifted = 0;
+    __atomic_fetch_add(&state.launched, 1, __ATOMIC_RELAXED);
+    if (!state.later) {
+        run(&l);
+        return 0;
+    }
+    if (n_later == MOST_LATER)
+        return LEAT_CU_OUT_OF_MEMORY;
+    later[n_later++] = l;
+    return 0;
+}
+
+static void run_later(void)
+{
+    for (int i = 0; i < n_later; i++)
+        run(&later[i]);
+    n_later = 0;
+}
+
+leat_cu_result cuStreamSynchronize(leat_cu_handle stream)
+{
+    NEEDS_CONTEXT();
+    run_later();
+    return 0;
+}
+
+leat_cu_result cuCtxSynchronize(void)
+{
+    NEEDS_CONTEXT();
+    run_later();
+    return 0;
+}
+
+/* ---- NVRTC ------------------------------------------------------------------------------------- */
+
+int nvrtcCreateProgram(struct variant **program, const char *text, const char *name, int n_headers,
+                       const char *const *headers, const char *const *names);
+int nvrtcCreateProgram(struct variant **program, const char *text, const char *name, int n_headers,
+                       const char *const *headers, const char *const *names)
+{
+    MAY_FAIL();
+    if (!strstr(text, "leat_gather_rows") || n_headers != 2 || !strstr(headers[0], "KERNEL_FUNCTION"))
+        return 5;
+    *program = calloc(1, sizeof **program);
+    return 0;
+}
+
+int nvrtcDestroyProgram(struct variant **program);
+int nvrtcDestroyProgram(struct variant **program)
+{
+    free(*program);
+    return 0;
+}
+
+int nvrtcCompileProgram(struct variant *program, int n, const char *const *options);
+int nvrtcCompileProgram(struct variant *program, int n, const char *const *options)
+{
+    char architecture[64];
+    MAY_FAIL();
+    snprintf(architecture, sizeof architecture, "--gpu-architecture=%s_%d", state.architecture <= 90 ? "sm" : "compute",
+             state.architecture <= 90 ? state.architecture : 90);
+    if (n < 3 || strcmp(options[0], architecture))
+        return 5;
+    strcpy(program->magic, "variant");
+    state.compiled++;
+    return sscanf(options[1], "-DLEAT_WORD=%u", &program->word) == 1 &&
+                   sscanf(options[2], "-DLEAT_FROM=%u", &program->from) == 1
+               ? 0
+               : 5;
+}
+
+const char *nvrtcGetErrorString(int code);
+const char *nvrtcGetErrorString(int code)
+{
+    return "an error of the stand-in";
+}
+
+int nvrtcGetNumSupportedArchs(int *n);
+int nvrtcGetNumSupportedArchs(int *n)
+{
+    *n = 3;
+    return 0;
+}
+
+int nvrtcGetSupportedArchs(int *known);
+int nvrtcGetSupportedArchs(int *known)
+{
+    known[0] = 80;
+    known[1] = 86;
+    known[2] = 90;
+    return 0;
+}
+
+int nvrtcGetProgramLogSize(struct variant *program, size_t *bytes);
+int nvrtcGetProgramLogSize(struct variant *program, size_t *bytes)
+{
+    *bytes = 9;
+    return 0;
+}
+
+int nvrtcGetProgramLog(struct variant *program, char *log);
+int nvrtcGetProgramLog(struct variant *program, char *log)
+{
+    strcpy(log, "line one");
+    return 0;
+}
+
+#define SIZE_AND_CODE(NAME)                                                                                            \
+    int NAME##Size(struct variant *program, size_t *bytes);                                                            \
+    int NAME##Size(struct variant *program, size_t *bytes)                                                             \
+    {                                                                                                                  \
+        *bytes = sizeof *program;                                                                                      \
+        return 0;                                                                                                      \
+    }                                                                                                                  \
+    int NAME(struct variant *program, char *code);                                                                     \
+    int NAME(struct variant *program, char *code)                                                                      \
+    {                                                                                                                  \
+        memcpy(code, program, sizeof *program);                                                                        \
+        return 0;                                                                                                      \
+    }
+SIZE_AND_CODE(nvrtcGetCUBIN)
+SIZE_AND_CODE(nvrtcGetPTX)

@@ -1,0 +1,30 @@
+/*
+ * A stand-in for the CUDA driver and NVRTC, in one library that leat loads in their place (LEAT_LIBCUDA,
+ * LEAT_LIBNVRTC): for machines without a card. Its cards' memory is the host's. "Compiling" keeps the variant that the
+ * defines name, and a launch runs the kernel's C version on threads (device/kernels/grid.h). It refuses what a driver
+ * refuses: pointers that are not pinned, contexts that are not current, wrong alignment.
+ *
+ * Tests reach what follows through `dlsym`: standin_state().
+ */
+#ifndef LEAT_TESTS_STANDIN_H
+#define LEAT_TESTS_STANDIN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct standin {
+    const char *fails; /* the function that fails, or NULL; "nvrtc..." ones too */
+    int code;          /* by which error */
+    int cards, driver_version, architecture;
+    bool refuses_writable; /* memory is pinned as read-only only */
+    bool later;            /* launches run as their stream is waited for */
+    bool unshifted;        /* lanes are not shifted */
+    bool counts;           /* requests of loads from tables are counted, as are those that lines would need at least */
+    uint64_t requests, lines;
+    int current;  /* contexts pushed */
+    int pinned;   /* ranges that are registered or allocated */
+    int compiled; /* programs */
+    int launched;
+};
+
+#endif
