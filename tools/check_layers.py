@@ -35,7 +35,7 @@ PYTHON = [
     {"data", "text"},
     {"functions", "ops", "program", "presets"},
     {"workers"},
-    {"feedback", "mixtures", "privacy", "sharing", "stores"},
+    {"device", "feedback", "mixtures", "privacy", "sharing", "stores"},
     {"loading"},
     {"accelerate", "batch_size", "commands", "lightning", "ports", "ray", "torch"},
 ]

@@ -109,6 +109,7 @@ if [ "$level" = shards ]; then
     .venv/bin/python -c 'import importlib.metadata as m; print("torch==" + m.version("torch"))' >.venv/constraints.txt
     pip_install frameworks --constraint .venv/constraints.txt 'lightning>=2.6' 'accelerate>=1.12' 'transformers>=5' \
         'torchdata>=0.11'
+    pip_install nvrtc 'nvidia-cuda-nvrtc-cu12>=12.8' # it compiles for cards, and needs none
 fi
 over() { # over NAME: the environment .venv-NAME lies over .venv: it sees the packages there and replaces none of these
     over=.venv-$1

@@ -39,6 +39,7 @@ GUIDES = {
         "dataloader",
         "ports",
         "stores",
+        "device",
         "privacy",
         "frameworks",
         "ray",

@@ -37,6 +37,7 @@ from .errors import UnsupportedError as UnsupportedError
 from .errors import WaitTimeoutError as WaitTimeoutError
 
 if TYPE_CHECKING:
+    from . import device as device
     from . import ops as ops
     from . import ports as ports
     from . import presets as presets
@@ -136,7 +137,7 @@ _NAMES = {
     "torch.dataloader": "DataLoader",
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
-_PACKAGES = ("errors", "ops", "ports", "presets", "privacy")
+_PACKAGES = ("device", "errors", "ops", "ports", "presets", "privacy")
 __all__ = sorted(
     [*_MODULES, *_PACKAGES, *(name for name in dir(errors) if name in globals() and name.endswith("Error"))]
 )

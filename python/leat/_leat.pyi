@@ -91,6 +91,27 @@ class Columns:
     def about(self) -> tuple[bool, str, list[tuple[str, str, tuple[int, ...]]]]: ...
 
 @final
+class DeviceRows:
+    @classmethod
+    def open(
+        cls,
+        data: Any,
+        dtype: str,
+        count: int,
+        width: int,
+        path: str | None,
+        device: int,
+        budget_bytes: int,
+        num_threads: int,
+        nvrtc: str | None,
+        /,
+    ) -> DeviceRows: ...
+    def gather(self, ids: Any, wide: bool, dtype: str, out: Any, /) -> None: ...
+    def gather_there(self, ids: int, wide: bool, n: int, dtype: str, out: int, stream: int, /) -> None: ...
+    def check(self, stream: int, wait: bool, /) -> None: ...
+    def in_place(self) -> bool: ...
+
+@final
 class Dataset:
     @classmethod
     def open(

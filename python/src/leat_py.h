@@ -35,7 +35,7 @@
 /* clang-format off */
 #define PY_TYPES(X)                                                                                                    \
     X(memory) X(dataset) X(writer) X(loader) X(consumer) X(batch) X(slot) X(pool) X(board) X(layout) X(chain)          \
-    X(executor) X(port) X(attached) X(table) X(columns)
+    X(executor) X(port) X(attached) X(table) X(columns) X(device_rows)
 /* clang-format on */
 #define PY_DECLARE_TYPE(NAME)                                                                                          \
     extern PyTypeObject *py_##NAME##_type;                                                                             \

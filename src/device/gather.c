@@ -16,8 +16,8 @@
 
 enum {
     MOST_THREADS = 64,
-    /* Bytes of the output for which one more thread is worth its start, some 20 us. */
-    BYTES_A_THREAD = 1 << 20,
+    /* Bytes of the output for which one more thread is worth its start, some 30 us (Zen 3: half as many are slower). */
+    BYTES_A_THREAD = 1 << 21,
     /* Rows that are on their way from memory, and bytes at the begin of each that are asked for. The processor sees by
      * itself what follows. */
     ROWS_AHEAD = 12,
@@ -124,7 +124,7 @@ static void *work(void *arg)
 static int run(struct shared *s, uint64_t bytes, struct leat_error *error)
 {
     pthread_t threads[MOST_THREADS];
-    uint64_t most = s->gather->num_threads ? s->gather->num_threads : leat_cpu_count(), started = 0;
+    uint64_t most = s->gather->num_threads, started = 0;
     most = most < MOST_THREADS ? most : MOST_THREADS;
     most = most < bytes / BYTES_A_THREAD ? most : bytes / BYTES_A_THREAD;
     s->parts = most > 1 ? 4 * most : 1; /* a thread that comes late takes fewer */

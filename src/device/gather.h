@@ -12,7 +12,7 @@ struct leat_gather {
     bool wide;
     uint64_t n;
     uint8_t *out;
-    unsigned num_threads;
+    unsigned num_threads; /* from 1 */
 };
 
 /* Errors: RANGE (the first id that names no row), IO (the table's file was cut). */

@@ -42,11 +42,10 @@ static bool ready;
 
 static int load(const char *path, struct leat_error *error)
 {
-    static const char *const files[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so", NULL};
+    const char *const files[] = {
+        path ? path : "libnvrtc.so.13", "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so", NULL};
     char how[256];
-    void *handle = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
-    if (!handle)
-        handle = leat_device_library("LEAT_LIBNVRTC", files, how, sizeof how);
+    void *handle = leat_device_library("LEAT_LIBNVRTC", files, how, sizeof how);
     if (!handle)
         return leat_fail(error, LEAT_E_UNSUPPORTED,
                          "NVRTC, which compiles kernels, is not on this machine (%s): PyTorch for CUDA brings it, or "

@@ -9,8 +9,8 @@
  * without anybody having counted it.
  */
 #include <inttypes.h>
-#include <stdatomic.h>
-#include <stdio.h>
+#include <pthread.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
@@ -32,7 +32,8 @@ enum {
 
 struct leat_device_rows {
     struct leat_gather table; /* without ids and out */
-    char *path, *nvrtc;
+    const char *path;         /* of all_paths */
+    char *nvrtc;
     bool guarded;
     struct leat_card *card; /* NULL: none */
     struct leat_pin *pin;   /* of the table, where it is read in place */
@@ -47,6 +48,29 @@ struct leat_device_rows {
 static unsigned word_of(uint64_t bits)
 {
     return (unsigned)((bits | MOST_WORD) & -(bits | MOST_WORD));
+}
+
+/* Files that tables were mappings of. They stay: the handler that the guard runs may read the name of one at any time,
+ * and tables over one array share a range. */
+static struct path {
+    struct path *next;
+    char name[];
+} * all_paths;
+static pthread_mutex_t paths_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static const char *keep_path(const char *name)
+{
+    pthread_mutex_lock(&paths_mutex);
+    struct path *p = all_paths;
+    while (p && strcmp(p->name, name))
+        p = p->next;
+    if (!p && (p = leat_alloc(sizeof *p + strlen(name) + 1))) {
+        strcpy(p->name, name);
+        p->next = all_paths;
+        all_paths = p;
+    }
+    pthread_mutex_unlock(&paths_mutex);
+    return p ? p->name : NULL;
 }
 
 static int check_options(const struct leat_device_rows_options *o, uint64_t *bytes, struct leat_error *error)
@@ -129,16 +153,19 @@ static int open_on_card(struct leat_device_rows *r, const struct leat_device_row
 int leat_device_rows_open(const struct leat_device_rows_options *o, struct leat_device_rows **out,
                           struct leat_error *error)
 {
-    uint64_t bytes;
+    uint64_t bytes = 0;
     *out = NULL;
     int rc = check_options(o, &bytes, error);
     struct leat_device_rows *r = rc ? NULL : leat_new(struct leat_device_rows);
     if (!r)
         return rc ? rc : leat_fail(error, LEAT_E_NOMEM, "no memory to open a table");
-    r->table = (struct leat_gather){
-        .table = o->data, .count = o->count, .width = o->width, .from = o->dtype, .num_threads = o->num_threads};
+    r->table = (struct leat_gather){.table = o->data,
+                                    .count = o->count,
+                                    .width = o->width,
+                                    .from = o->dtype,
+                                    .num_threads = o->num_threads ? o->num_threads : leat_cpu_count()};
     r->bytes = bytes;
-    if ((o->path && !(r->path = leat_strdup(o->path))) || (o->nvrtc && !(r->nvrtc = leat_strdup(o->nvrtc))))
+    if ((o->path && !(r->path = keep_path(o->path))) || (o->nvrtc && !(r->nvrtc = leat_strdup(o->nvrtc))))
         rc = leat_fail(error, LEAT_E_NOMEM, "no memory to open a table");
     if (!rc && r->path && bytes && (rc = leat_guard_add(o->data, bytes, r->path)))
         leat_fail(error, rc, "no memory to open a table");
@@ -176,7 +203,6 @@ void leat_device_rows_close(struct leat_device_rows *r)
         leave_card(r);
     if (r->guarded)
         leat_guard_remove(r->table.table);
-    leat_free(r->path);
     leat_free(r->nvrtc);
     leat_free(r);
 }

@@ -34,6 +34,18 @@ def test_the_quickstart_learns_fashion_mnist() -> None:
 
 
 @whole
+@pytest.mark.parametrize("graph", ["random", "static-graph/cora.npz"])
+def test_features_of_a_graph_are_the_same_gathered_by_leat(graph: str) -> None:
+    pytest.importorskip("torch")
+    path = Path(os.environ.get("LEAT_DATA", "/nowhere")) / graph
+    if graph != "random" and not path.exists():
+        pytest.skip(f"LEAT_DATA names no folder with {graph}")
+    done = python(EXAMPLES / "graph_features.py", *([] if graph == "random" else [path]), "--steps", 20)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1] == "the results are equal"
+
+
+@whole
 def test_the_detector_learns_from_boxes_that_move_with_their_photos(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     folder = Path(os.environ.get("LEAT_DATA", "/nowhere")) / "coco128"

@@ -1,0 +1,74 @@
+"""What PyTorch does on a card: memory and streams; and where the compiler for kernels is."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..stores.values import Array
+
+
+class Card:
+    """A card, by its number."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.name = f"cuda:{number}"
+
+    def stream(self) -> int:
+        """The handle of the current stream."""
+        import torch
+
+        return int(torch.cuda.current_stream(self.number).cuda_stream)
+
+    def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
+        import torch
+
+        return torch.empty(shape, dtype=getattr(torch, dtype), device=self.name)
+
+    def ids(self, ids: Array) -> Any:
+        """A copy there."""
+        import torch
+
+        return torch.from_numpy(np.require(ids, requirements="W")).to(self.name)
+
+    def has(self, tensor: Any) -> bool:
+        """Whether a tensor is in its memory."""
+        return str(tensor.device) == self.name
+
+
+def card_of(device: Any) -> Card | None:
+    """The card that is meant; None: the processor. Without a choice it is PyTorch's current card, if there is one."""
+    torch: Any = sys.modules.get("torch")
+    if device is None:
+        return Card(torch.cuda.current_device()) if torch and torch.cuda.is_available() else None
+    kind, _, number = str(device).partition(":")
+    if kind == "cpu":
+        return None
+    if kind != "cuda" or not re.fullmatch(r"\d*", number):
+        raise ValueError(f"device is 'cpu', 'cuda' or 'cuda:N', not {device!r}")
+    import torch
+
+    if not torch.cuda.is_available():
+        raise RuntimeError("PyTorch sees no card (torch.cuda.is_available() is False): device='cpu' gathers here")
+    return Card(int(number) if number else torch.cuda.current_device())
+
+
+def nvrtc_path() -> str | None:
+    """NVRTC in the packages that are installed; None: the system may have it. One of PyTorch's own version of CUDA is
+    preferred: the driver then knows what it makes."""
+    spec = importlib.util.find_spec("nvidia")
+    torch: Any = sys.modules.get("torch")
+    cuda = getattr(getattr(torch, "version", None), "cuda", None)
+    found: dict[int, str] = {}
+    for folder in (spec.submodule_search_locations or []) if spec else []:
+        for path in Path(folder).glob("*/lib/libnvrtc.so.*"):
+            if number := re.fullmatch(r"libnvrtc\.so\.(\d+)(\.\d+)*", path.name):
+                found[int(number[1])] = str(path)
+    wanted = int(cuda.split(".")[0]) if cuda else 0
+    return found.get(wanted) or (found[min(found)] if found else None)

@@ -1,0 +1,228 @@
+"""Rows by their numbers: here, and by a card, for which tests/c/device/standin.c stands."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import leat
+from leat.device import card, sources, table
+
+ROOT = Path(__file__).resolve().parents[2]
+IDS = np.array([[3, 0, 3], [39, 7, 1]])
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A driver and a compiler, whose cards have the host's memory."""
+    path = tmp_path_factory.mktemp("standin") / "libcuda.so"
+    compiler = shlex.split(os.environ.get("CC") or shutil.which("cc") or "gcc")
+    flags = ["-O1", "-shared", "-fPIC", "-pthread", "-D_GNU_SOURCE", f"-I{ROOT / 'include'}", f"-I{ROOT / 'src'}"]
+    subprocess.run([*compiler, *flags, ROOT / "tests/c/device/standin.c", "-o", path], check=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LEAT_LIBCUDA", str(path))
+        patch.setenv("LEAT_LIBNVRTC", str(path))
+        patch.setattr(table, "nvrtc_path", lambda: None)
+        yield
+
+
+class OnHost(card.Card):
+    """A card whose tensors PyTorch for processors can make: the stand-in's memory is the host's."""
+
+    def stream(self) -> int:
+        return 0
+
+    def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
+        torch = pytest.importorskip("torch")
+        return torch.full(shape, 77, dtype=getattr(torch, dtype))
+
+    def ids(self, ids: Any) -> Any:
+        return pytest.importorskip("torch").from_numpy(ids.copy())
+
+    def has(self, tensor: Any) -> bool:
+        return hasattr(tensor, "there")
+
+
+@pytest.fixture(params=["cpu", "card"])
+def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Both ways to gather rows, by calls that are the same."""
+    if request.param == "card":
+        request.getfixturevalue("driver")
+        monkeypatch.setattr(table, "card_of", lambda device: OnHost(0))
+    else:
+        monkeypatch.setattr(table, "card_of", lambda device: None)
+    return str(request.param)
+
+
+def features(dtype: str = "float32") -> Any:
+    return (np.arange(40 * 6) % 120).reshape(40, 2, 3).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int32", "int64", "float16", "float32", "float64", "bool"])
+@pytest.mark.parametrize("wide", [True, False])
+def test_rows_are_those_of_the_array(device: str, dtype: str, wide: bool) -> None:
+    x, ids = features(dtype), IDS if wide else IDS.astype(np.int32)
+    for wanted in (None, "float32"):
+        with leat.device.rows(x, dtype=wanted) as rows:
+            found = np.asarray(rows[ids])
+            assert found.dtype == rows.dtype == (wanted or dtype)
+            np.testing.assert_array_equal(found, x[ids].astype(found.dtype))
+            rows.synchronize()
+    assert (len(rows), rows.shape, rows.in_place) == (40, (40, 2, 3), True)
+
+
+def test_ids_give_rows_of_their_own_shape(device: str) -> None:
+    rows = leat.device.rows(features())
+    for ids in (np.array(5), np.array([], np.int64), [1, 2], 7, IDS[:, ::2], IDS.T):
+        np.testing.assert_array_equal(np.asarray(rows[ids]), features()[np.asarray(ids, np.int64)])
+
+
+def test_an_id_that_is_no_row_is_named(device: str) -> None:
+    rows = leat.device.rows(features())
+    with pytest.raises(IndexError, match=r"id 40 \(number 1 of the call\) is not among the 40 rows"):
+        rows[np.array([39, 40, -1])]
+    with pytest.raises(IndexError, match="id -3 "):
+        rows[np.array([-3], np.int32)]
+
+
+@pytest.mark.parametrize("ids", [np.array([1.0]), np.array([True]), np.array([1], np.uint8), slice(2), "one", None])
+def test_ids_of_another_type_are_refused(device: str, ids: Any) -> None:
+    with pytest.raises(TypeError, match="ids are int64 or int32, not"):
+        leat.device.rows(features())[ids]
+
+
+def test_ids_on_the_card_that_are_no_rows_are_said_at_the_next_synchronisation(
+    driver: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(table, "card_of", lambda device: OnHost(1))
+    monkeypatch.setattr(OnHost, "has", lambda self, tensor: True)
+    rows = leat.device.rows(features())
+    assert repr(rows) == "<leat.device.Rows of shape (40, 2, 3), float32, gathered by cuda:1>"
+    found = rows[torch.tensor([1, 44, 2])]
+    assert found[1].tolist() == [[0, 0, 0], [0, 0, 0]]
+    with pytest.raises(IndexError, match=r"id 44 \(number 1 of its call\) is not among the 40 rows"):
+        rows.synchronize()
+    rows[torch.tensor([-9])]
+    with pytest.raises(IndexError, match="id -9 "):
+        rows[torch.tensor([1])]
+    with pytest.raises(TypeError, match=r"not torch\.uint8"):
+        rows[torch.tensor([1], dtype=torch.uint8)]
+    np.testing.assert_array_equal(rows[torch.tensor([1])], features()[[1]])
+
+
+def test_tensors_give_tensors(device: str) -> None:
+    torch = pytest.importorskip("torch")
+    x, ids = torch.from_numpy(features()), torch.from_numpy(IDS)
+    for dtype in (torch.float32, torch.bfloat16, torch.float16, torch.int64):
+        found = leat.device.rows(x.to(dtype))[ids]
+        assert found.dtype == dtype and torch.equal(found, x.to(dtype)[ids])
+        assert torch.equal(leat.device.rows(x.to(dtype), dtype=torch.float32)[ids], x.to(dtype).float()[ids])
+
+
+def test_a_memory_map_goes_through_a_copy_on_a_card_within_the_budget(device: str, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", features())
+    x = np.load(tmp_path / "x.npy", mmap_mode="r")
+    assert sources.mapped_file(x[3:]) == str(tmp_path / "x.npy")
+    assert sources.mapped_file(features()) is None
+    rows = leat.device.rows(x, budget_bytes=x.nbytes)
+    assert rows.in_place == (device == "cpu")
+    np.testing.assert_array_equal(np.asarray(rows[IDS]), features()[IDS])
+    if device == "card":
+        with pytest.raises(leat.BudgetError, match="a mapped file.* takes 960 bytes, of which budget_bytes allows 959"):
+            leat.device.rows(x, budget_bytes=959)
+
+
+def test_a_file_that_was_cut_is_an_error(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.zeros((100_000, 4)))
+    rows = leat.device.rows(np.load(tmp_path / "x.npy", mmap_mode="r"), device="cpu")
+    rows[[99_999]]
+    os.truncate(tmp_path / "x.npy", 4096)
+    with pytest.raises(OSError, match=r"x\.npy"):
+        rows[[99_999]]
+
+
+def test_a_column_of_a_data_set_is_a_table(device: str, records: Path) -> None:
+    ds = leat.open(records)
+    rows = leat.device.rows(ds, "x")
+    np.testing.assert_array_equal(np.asarray(rows[IDS % len(ds)]), ds.column("x")[IDS % len(ds)])
+    with pytest.raises(KeyError, match="no field 'y'"):
+        leat.device.rows(ds, "y")
+    with pytest.raises(TypeError, match="which field"):
+        leat.device.rows(ds)
+
+
+def test_a_store_gives_the_rows_that_it_has_as_it_is_opened(device: str, tmp_path: Path) -> None:
+    fields = {"f": leat.field("float16", (6,)), "g": "int64"}
+    with leat.Store(tmp_path / "s", fields) as store:
+        store[np.arange(40)] = {"f": features().reshape(40, 6), "g": np.arange(40)}
+        store.flush()
+        rows = leat.device.rows(store, "f", dtype="float32")
+        store[[3]] = {"f": np.zeros((1, 6)), "g": [0]}
+        store.flush()
+        np.testing.assert_array_equal(np.asarray(rows[IDS]), features().reshape(40, 6)[IDS])
+        assert leat.device.rows(store, "g")[[5]].tolist() == [5]
+        with pytest.raises(leat.BudgetError, match="takes 480 bytes, of which budget_bytes allows 479"):
+            leat.device.rows(store, "f", budget_bytes=479)
+        with pytest.raises(TypeError, match="which field"):
+            leat.device.rows(store)
+        store[[42]] = {"f": np.zeros((1, 6)), "g": [0]}
+        store.flush()
+        with pytest.raises(ValueError, match="no row of id 40"):
+            leat.device.rows(store, "f")
+
+
+@pytest.mark.parametrize(
+    "source, error, text",
+    [
+        (np.zeros((4, 4))[:, ::2], ValueError, "ascontiguousarray"),
+        (np.zeros(()), ValueError, "first dimension"),
+        (np.zeros(3, "datetime64[s]"), TypeError, "none of leat's"),
+        (np.zeros(3, ">f4"), TypeError, "none of leat's"),
+        ([1, 2, 3], TypeError, "not of list"),
+    ],
+)
+def test_other_sources_are_refused(source: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        leat.device.rows(source, device="cpu")
+
+
+def test_rows_that_are_closed_say_so(device: str) -> None:
+    rows = leat.device.rows(features())
+    rows.close()
+    rows.close()
+    with pytest.raises(leat.ClosedError):
+        rows[[1]]
+
+
+def test_without_a_card_the_processor_gathers_and_asking_for_one_is_an_error() -> None:
+    torch = pytest.importorskip("torch")
+    if torch.cuda.is_available():
+        pytest.skip("a card is here")
+    assert leat.device.rows(features()).device == "cpu"
+    with pytest.raises(RuntimeError, match="PyTorch sees no card"):
+        leat.device.rows(features(), device="cuda")
+    with pytest.raises(ValueError, match="'cuda:N', not 'tpu'"):
+        leat.device.rows(features(), device="tpu")
+    with pytest.raises(TypeError, match="as they are or as float32, not as float16"):
+        leat.device.rows(features(), dtype="float16")
+
+
+def test_the_compiler_is_found_among_the_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("cuda_nvrtc/lib/libnvrtc.so.12", "cuda_nvrtc/lib/libnvrtc.alt.so.12", "cu13/lib/libnvrtc.so.13"):
+        file = tmp_path / "nvidia" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(card.sys.modules, "torch", type("torch", (), {"version": type("v", (), {"cuda": "13.0"})}))
+    assert card.nvrtc_path() == str(tmp_path / "nvidia/cu13/lib/libnvrtc.so.13")
+    monkeypatch.setitem(card.sys.modules, "torch", None)
+    assert card.nvrtc_path() == str(tmp_path / "nvidia/cuda_nvrtc/lib/libnvrtc.so.12")

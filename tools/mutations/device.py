@@ -1,0 +1,41 @@
+"""Faults of src/device: rows that a card gathers."""
+
+from mutations import Mutation
+
+MUTATIONS = [
+    Mutation(
+        "lanes are not shifted to the lines of the bus",
+        "src/device/kernels/gather_rows.cu.h",
+        "const u32 skew = a.shifted ? (u32)((u64)row & 127) / word : 0;",
+        "const u32 skew = a.shifted ? (u32)((u64)row & 63) / word : 0;",
+        ("c:device/rows",),
+    ),
+    Mutation(
+        "the card reads behind its table",
+        "src/device/kernels/gather_rows.cu.h",
+        "const bool there = (u64)id < a.count;",
+        "const bool there = (u64)id <= a.count;",
+        ("c:device/rows", "py:test_device.py"),
+    ),
+    Mutation(
+        "closing a table ends another one over the same memory",
+        "src/device/pin.c",
+        "if (pin && !--pin->users) {",
+        "if (pin && (--pin->users, true)) {",
+        ("c:device/rows",),
+    ),
+    Mutation(
+        "a forked child uses its parent's card",
+        "src/device/card.c",
+        "if (card->pid != getpid())",
+        "if (card->pid == -1)",
+        ("c:device/rows",),
+    ),
+    Mutation(
+        "a later id that is no row is named first",
+        "src/device/gather.c",
+        "while (i < known && !atomic_compare_exchange_weak(&s->bad, &known, i))",
+        "while (i != known && !atomic_compare_exchange_weak(&s->bad, &known, i))",
+        ("c:device/rows",),
+    ),
+]
