@@ -6,7 +6,6 @@
 #include "device/card.h"
 
 #include <stdio.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
@@ -55,7 +54,6 @@ int leat_card_open(int ordinal, struct leat_card **out, struct leat_error *error
     if (!rc && !cards[ordinal]) {
         card->cuda = cuda;
         card->ordinal = ordinal;
-        card->pid = getpid();
         pthread_mutex_init(&card->mutex, NULL);
         if ((rc = open_card(card, error))) {
             pthread_mutex_destroy(&card->mutex);
@@ -72,11 +70,9 @@ int leat_card_open(int ordinal, struct leat_card **out, struct leat_error *error
 
 int leat_card_enter(struct leat_card *card, struct leat_error *error)
 {
-    if (card->pid != getpid())
-        return leat_fail(error, LEAT_E_FORKED,
-                         "card %d was opened before this process was forked, and CUDA works in the process that opened "
-                         "it alone: open it in each process, or start processes by spawn",
-                         card->ordinal);
+    const int rc = leat_cuda_here(error);
+    if (rc)
+        return rc;
     const leat_cu_result code = card->cuda->cuCtxPushCurrent_v2(card->context);
     return code ? leat_cuda_fail(card->cuda, code, "the card cannot be used", error) : LEAT_OK;
 }

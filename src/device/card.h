@@ -3,7 +3,6 @@
 #define LEAT_DEVICE_CARD_H
 
 #include <pthread.h>
-#include <sys/types.h>
 
 #include "device/driver.h"
 
@@ -20,8 +19,7 @@ struct leat_card {
     int ordinal, major, minor;
     char name[96];
     leat_cu_handle context; /* the primary one, which PyTorch uses, too */
-    pid_t pid;
-    pthread_mutex_t mutex; /* of the kernels */
+    pthread_mutex_t mutex;  /* of the kernels */
     struct leat_card_kernel kernels[LEAT_CARD_KERNELS];
     unsigned n_kernels;
 };

@@ -6,16 +6,20 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/error.h"
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct leat_cuda cuda;
 static bool ready;
+static _Atomic pid_t
+    owner; /* of the driver, from before it is loaded: a child may not even wait for the mutex. 0: none */
 
 void *leat_device_library(const char *variable, const char *const *files, char *how, size_t room)
 {
@@ -113,11 +117,29 @@ static int load(struct leat_error *error)
     return rc;
 }
 
+int leat_cuda_here(struct leat_error *error)
+{
+    const pid_t loaded_by = atomic_load(&owner);
+    if (!loaded_by || loaded_by == getpid())
+        return LEAT_OK;
+    return leat_fail(error, LEAT_E_FORKED,
+                     "this process was forked from one that uses CUDA, which works there alone: open cards in the "
+                     "children only, or start processes by spawn");
+}
+
 int leat_cuda_get(const struct leat_cuda **out, struct leat_error *error)
 {
+    pid_t none = 0;
+    *out = NULL;
+    atomic_compare_exchange_strong(&owner, &none, getpid());
+    int rc = leat_cuda_here(error);
+    if (rc)
+        return rc;
     pthread_mutex_lock(&mutex);
-    const int rc = ready ? LEAT_OK : load(error);
+    rc = ready ? LEAT_OK : load(error);
     ready = !rc;
+    if (rc)
+        atomic_store(&owner, 0);
     pthread_mutex_unlock(&mutex);
     *out = rc ? NULL : &cuda;
     return rc;

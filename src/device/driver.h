@@ -71,8 +71,10 @@ struct leat_cuda {
 };
 
 /* The driver, initialised. Any thread; never unloaded.
- * Errors: UNSUPPORTED (there is none, it is too old, there is no card), BUSY, IO. The next call looks again. */
+ * Errors: UNSUPPORTED (there is none, it is too old, there is no card), BUSY, IO: the next call looks again. FORKED. */
 int leat_cuda_get(const struct leat_cuda **out, struct leat_error *error);
+/* FORKED in a child of the process that has loaded the driver, which does not work there; takes no lock. */
+int leat_cuda_here(struct leat_error *error);
 
 /* Fills the error of a call that has not succeeded, with its remedy; returns its code. `what`: the thing that failed,
  * for people: "the kernel was not started". The context of the card is current, or NULL memory counts are left out. */

@@ -9,7 +9,7 @@
  * without anybody having counted it.
  */
 #include <inttypes.h>
-#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -52,25 +52,24 @@ static unsigned word_of(uint64_t bits)
 
 /* Files that tables were mappings of. They stay: the handler that the guard runs may read the name of one at any time,
  * and tables over one array share a range. */
-static struct path {
+struct path {
     struct path *next;
     char name[];
-} * all_paths;
-static pthread_mutex_t paths_mutex = PTHREAD_MUTEX_INITIALIZER;
+};
+static _Atomic(struct path *) all_paths;
 
 static const char *keep_path(const char *name)
 {
-    pthread_mutex_lock(&paths_mutex);
-    struct path *p = all_paths;
+    struct path *p = atomic_load(&all_paths);
     while (p && strcmp(p->name, name))
         p = p->next;
-    if (!p && (p = leat_alloc(sizeof *p + strlen(name) + 1))) {
-        strcpy(p->name, name);
-        p->next = all_paths;
-        all_paths = p;
-    }
-    pthread_mutex_unlock(&paths_mutex);
-    return p ? p->name : NULL;
+    if (p || !(p = leat_alloc(sizeof *p + strlen(name) + 1)))
+        return p ? p->name : NULL;
+    strcpy(p->name, name);
+    p->next = atomic_load(&all_paths);
+    while (!atomic_compare_exchange_weak(&all_paths, &p->next, p))
+        ;
+    return p->name;
 }
 
 static int check_options(const struct leat_device_rows_options *o, uint64_t *bytes, struct leat_error *error)

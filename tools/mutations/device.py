@@ -26,9 +26,9 @@ MUTATIONS = [
     ),
     Mutation(
         "a forked child uses its parent's card",
-        "src/device/card.c",
-        "if (card->pid != getpid())",
-        "if (card->pid == -1)",
+        "src/device/driver.c",
+        "if (!loaded_by || loaded_by == getpid())",
+        "if (loaded_by || !loaded_by)",
         ("c:device/rows",),
     ),
     Mutation(

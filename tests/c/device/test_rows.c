@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../allocations.h"
 #include "../test.h"
 #include "leat/device.h"
 #include "standin.h"
@@ -280,10 +281,12 @@ TEST_CARD(the_card_says_at_the_next_check_which_id_is_no_row_and_its_row_is_zero
     says("id 9223372036854775807 (number 1 of its call) is not among the 3 rows");
     assert_memory_equal(out, ((const int16_t[]){5, 6, 0, 0, 1, 2, 3, 4}), sizeof out);
     assert_ok(leat_device_rows_check(rows, NULL, true, &error)); /* it is said once */
-    const int32_t narrow[2] = {1, -7};
-    assert_ok(leat_device_rows_gather(rows, narrow, false, 2, LEAT_I16, out, NULL, &error));
-    assert_int_equal(leat_device_rows_check(rows, NULL, true, &error), LEAT_E_RANGE); /* and the next one is met */
-    says("id -7");
+    for (int i = 0; i < 2; i++) {                                /* and the next one is met */
+        const int32_t narrow[2] = {1, i ? -7 : 3};
+        assert_ok(leat_device_rows_gather(rows, narrow, false, 2, LEAT_I16, out, NULL, &error));
+        assert_int_equal(leat_device_rows_check(rows, NULL, true, &error), LEAT_E_RANGE);
+        says(i ? "id -7 (" : "id 3 (");
+    }
     leat_device_rows_close(rows);
 }
 
@@ -569,6 +572,21 @@ TEST_CARD(each_allocation_and_each_call_of_the_driver_may_fail)
         standin->fails = NULL;
         leat_device_rows_close(rows);
         assert_true(rc || !strcmp(calls[i], "cuMemHostRegister_v2")); /* of which there is a copy then */
+    }
+    static const int64_t table[4] = {1, 2, 3, 4};
+    for (int64_t n = 0, done = false; !done; n++) {
+        struct leat_device_rows_options o = some_rows(0);
+        struct leat_device_rows *rows;
+        o.data = table;
+        o.dtype = LEAT_I64;
+        o.width = 1; /* a kernel of its own is made */
+        o.nvrtc = "libnvrtc.so";
+        fail_allocation(n);
+        int rc = leat_device_rows_open(&o, &rows, &error);
+        rc = rc ? rc : leat_device_rows_gather(rows, &id, true, 1, LEAT_F32, out, NULL, &error);
+        done = !allocation_failed();
+        assert_true(done ? !rc && out[0] == 2 : !rc || rc == LEAT_E_NOMEM);
+        leat_device_rows_close(rows);
     }
 }
 
