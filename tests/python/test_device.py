@@ -180,6 +180,41 @@ def test_a_store_gives_the_rows_that_it_has_as_it_is_opened(device: str, tmp_pat
             leat.device.rows(store, "f")
 
 
+@pytest.mark.parametrize("framework", ["numpy", "torch"])
+def test_a_loader_gathers_rows_by_the_numbers_of_an_output(framework: str, device: str) -> None:
+    if framework == "torch" or device == "card":
+        pytest.importorskip("torch")
+    near = leat.Ragged(np.arange(60) % 40, np.array([0, 3, 3, *range(10, 60, 3), 60]))
+    ds = leat.from_arrays(node=np.arange(20) * 2, near=near)
+    rows = leat.device.rows(features())
+    stores: Any = {"x": (rows, "node"), "near.x": (rows, "near")}
+    with leat.Loader(ds, 8, shuffle=True, stores=stores, framework=framework, epochs=1) as loader:
+        for batch in loader:
+            assert list(batch) == ["node", "near", "x", "near.x"]
+            np.testing.assert_array_equal(np.asarray(batch["x"]), features()[np.asarray(batch["node"])])
+            np.testing.assert_array_equal(
+                np.asarray(batch["near.x"].values), features()[np.asarray(batch["near"].values)]
+            )
+            np.testing.assert_array_equal(np.asarray(batch["near.x"].offsets), np.asarray(batch["near"].offsets))
+
+
+def test_rows_of_a_loader_are_refused_where_no_output_has_their_numbers() -> None:
+    ds, rows = leat.from_arrays(node=np.arange(5), y=np.zeros(5)), leat.device.rows(features(), device="cpu")
+    wrong: list[tuple[dict[str, Any], type[Exception], str]] = [
+        ({"x": (rows, "nodes")}, ValueError, "no output 'nodes' has the numbers of rows: node, y are there"),
+        ({"y": (rows, "node")}, ValueError, "have the same name"),
+        ({"x": (features(), "node")}, TypeError, r"leat\.device\.rows"),
+        ({"x": rows}, TypeError, "is a leat.Store, not Rows"),
+    ]
+    for stores, error, text in wrong:
+        with pytest.raises(error, match=text):
+            leat.Loader(ds, 2, stores=stores)
+    with leat.Loader(ds, 2, stores={"x": (rows, "y")}, framework="numpy") as loader:
+        batch = loader.batch_at(0, 0)
+        with pytest.raises(TypeError, match="ids are int64 or int32, not float64"):
+            batch["x"]
+
+
 @pytest.mark.parametrize(
     "source, error, text",
     [

@@ -16,6 +16,7 @@ import numpy as np
 from .. import _leat, check
 from ..data.ragged import Ragged
 from ..data.schema import JSON, STR
+from ..device.table import Rows
 from ..errors import CorruptError
 from ..program import Stack
 from ..stores.beside import Beside
@@ -45,6 +46,7 @@ class Form:
         self.stacks: dict[str, Stack] = {}
         self.slices: Slices | None = None  # of context-parallel ranks
         self.beside: Beside | None = None  # stores whose values come with it
+        self.gathered: dict[str, tuple[Rows, str]] = {}  #: rows by the numbers that an output has
         self.hidden = False  # this process needs no outputs
         self.order: list[str] = []  #: the user's order of outputs, if the engine's differs
         self.meaning: Meaning | None = None
@@ -93,6 +95,7 @@ class Form:
             makers = thd.makers_of(makers, self.length, self.multiple, self.small)
         if self.slices is not None:
             makers = self.slices.wrap(makers)
+        makers.update({name: partial(_gathered, rows, makers[of]) for name, (rows, of) in self.gathered.items()})
         if self.beside is not None:
             makers.update(dict.fromkeys(self.beside.names, lambda core: None))  # never called: they are there
         self.makers = makers  # at once: another thread that iterates must not see a part of them
@@ -128,6 +131,11 @@ class Form:
         if ragged:
             return lambda core: Ragged(tensor(core.dlpack(i)), tensor(core.dlpack_offsets(i)))
         return lambda core: tensor(core.dlpack(i))
+
+
+def _gathered(rows: Rows, numbers: Callable[[_leat.Batch], Any], core: _leat.Batch) -> Any:
+    found = numbers(core)
+    return Ragged(rows[found.values], found.offsets) if isinstance(found, Ragged) else rows[found]
 
 
 def _lacking(batch: Batch, row: int, sample: int, reason: str) -> RowError:

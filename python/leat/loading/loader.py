@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from .. import _leat, check, ranks
 from ..data.dataset import Dataset
+from ..device.table import Rows
 from ..files import writing
 from ..mixtures.mixing import Mix, source_options
 from ..mixtures.schedule import Schedule
@@ -118,7 +119,8 @@ class Loader(Planning):
             (docs/loader.md); `num_threads` and `budget_bytes` are then of that one. ``None``: each its own.
         stores: ``{name: store}``: rows that a :class:`leat.Store` has for the samples of a batch are ``batch[name]``
             (or ``batch["name.field"]`` of each of several fields), read ahead, and ``batch["name.present"]`` says for
-            which rows it has something (docs/stores.md).
+            which rows it has something (docs/stores.md). ``{name: (rows, output)}``: rows of ``leat.device.rows``, by
+            the numbers that an output has, gathered as ``batch[name]`` is asked for (docs/device.md).
         counters: ``{name: counter}``: counters of ``leat.privacy`` whose states are a part of the loader's, so that
             both go on together (docs/privacy.md).
 
@@ -170,7 +172,7 @@ class Loader(Planning):
         cp_outputs: Sequence[str] | None = None,
         tp_read: Literal["each", "first"] = "each",
         share: Literal["job"] | None = None,
-        stores: Mapping[str, Store] | None = None,
+        stores: Mapping[str, Store | tuple[Rows, str]] | None = None,
         counters: Mapping[str, TreeCounter | RunningArgmax] | None = None,
     ) -> None:
         opening.check_together(dataset, sampler, in_order, mixture, yields, share, tp_read)

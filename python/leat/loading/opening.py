@@ -10,6 +10,7 @@ import numpy as np
 from .. import check
 from ..data.dataset import Dataset
 from ..data.packing import PackedRows
+from ..device.table import Rows as DeviceRows
 from ..mixtures.mixing import Mix
 from ..mixtures.schedule import Schedule
 from ..program import Entry, Outputs
@@ -94,6 +95,21 @@ def rows_of(
     return Rows(dataset, outputs, batch_size, grouped, lines)
 
 
+def check_gathered(gathered: Mapping[str, Any], taken: Sequence[str]) -> None:
+    """Refuses what is no pair of rows and an output that there is."""
+    for name, given in gathered.items():
+        if len(given) != 2 or not isinstance(given[0], DeviceRows) or not isinstance(given[1], str):
+            raise TypeError(
+                f"store {name!r} is a leat.Store, or (leat.device.rows(...), the output with their numbers)"
+            )
+        if given[1] not in taken:
+            raise ValueError(
+                f"store {name!r}: no output {given[1]!r} has the numbers of rows: {', '.join(taken)} are there"
+            )
+        if name in taken:
+            raise ValueError(f"{name}: an output and rows that are gathered have the same name")
+
+
 def form_of(
     rows: Rows,
     outputs: list[Entry] | None,
@@ -108,8 +124,13 @@ def form_of(
     if rows.lines is not None:
         form.length, form.multiple = rows.lines.length, rows.lines.multiple
     form.meaning = html.meaning(rows.dataset.schema, rows.dataset.classes, outputs)
+    taken = list(rows.dataset.schema) if outputs is None else [name for entry in outputs for name in entry.outputs]
+    if isinstance(stores, Mapping):
+        form.gathered = {name: given for name, given in stores.items() if isinstance(given, tuple)}
+        check_gathered(form.gathered, taken)
+        stores = {name: store for name, store in stores.items() if name not in form.gathered}
+        taken += form.gathered
     if stores:
-        taken = rows.dataset.schema if outputs is None else [name for entry in outputs for name in entry.outputs]
         form.beside = Beside(stores, taken, seed, form.framework)
         form.beside.check(rows.dataset)
         form.beside.marks, form.beside.looks = marks, looks
