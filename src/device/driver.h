@@ -25,7 +25,6 @@ enum {
     LEAT_CU_INVALID_IMAGE = 200,
     LEAT_CU_NO_BINARY = 209,
     LEAT_CU_UNSUPPORTED_PTX = 222,
-    LEAT_CU_OS_CALL = 304,
     LEAT_CU_ALREADY_REGISTERED = 712,
     LEAT_CU_NOT_SUPPORTED = 801,
     LEAT_CU_MISMATCH = 803, /* of the driver's library and its kernel module */

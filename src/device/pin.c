@@ -17,35 +17,35 @@ struct leat_pin {
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct leat_pin *pins;
 
+/* The first one that has some of these bytes. */
 static struct leat_pin *find(const uint8_t *data, uint64_t bytes)
 {
     struct leat_pin *p = pins;
-    while (p && !(data >= p->data && data + bytes <= p->data + p->bytes))
+    while (p && !(data < p->data + p->bytes && p->data < data + bytes))
         p = p->next;
     return p;
 }
 
-/* The driver pins it. `mine`: by this call. */
-static bool pin(const struct leat_cuda *cuda, void *data, uint64_t bytes, bool *mine)
+/* Whether the driver pins it now. */
+static bool pin(const struct leat_cuda *cuda, void *data, uint64_t bytes)
 {
     const unsigned flags = LEAT_CU_HOST_PORTABLE | LEAT_CU_HOST_MAPPED;
-    leat_cu_result code = cuda->cuMemHostRegister_v2(data, bytes, flags);
-    if (code && code != LEAT_CU_ALREADY_REGISTERED) /* memory that may not be written to */
-        code = cuda->cuMemHostRegister_v2(data, bytes, flags | LEAT_CU_HOST_READ_ONLY);
-    *mine = !code;
-    return !code || code == LEAT_CU_ALREADY_REGISTERED;
+    return !cuda->cuMemHostRegister_v2(data, bytes, flags) || /* or memory that may not be written to: */
+           !cuda->cuMemHostRegister_v2(data, bytes, flags | LEAT_CU_HOST_READ_ONLY);
 }
 
 bool leat_pin_take(const struct leat_cuda *cuda, const void *data, uint64_t bytes, struct leat_pin **out,
                    leat_cu_memory *at)
 {
+    const uint8_t *begin = data;
     void *p = (void *)(uintptr_t)data;
     leat_cu_memory last;
     pthread_mutex_lock(&mutex);
-    struct leat_pin *made = NULL, *known = find(data, bytes);
-    bool mine = false, good = known || ((made = leat_new(struct leat_pin)) && pin(cuda, p, bytes, &mine));
-    /* Its last byte, too: somebody else may have pinned a part of it. */
-    good = good && !cuda->cuMemHostGetDevicePointer_v2(&last, (uint8_t *)p + bytes - 1, 0) &&
+    struct leat_pin *known = find(begin, bytes), *made = known ? NULL : leat_new(struct leat_pin);
+    const bool mine = made && pin(cuda, p, bytes);
+    bool good = made || (known && begin >= known->data && begin + bytes <= known->data + known->bytes);
+    /* What the driver refuses may be pinned already, by PyTorch: then it has an address for the card, all of it. */
+    good = good && !cuda->cuMemHostGetDevicePointer_v2(&last, (void *)(uintptr_t)(begin + bytes - 1), 0) &&
            !cuda->cuMemHostGetDevicePointer_v2(at, p, 0) && last - *at == bytes - 1;
     if (good && mine) {
         *made = (struct leat_pin){.data = data, .bytes = bytes, .next = pins};

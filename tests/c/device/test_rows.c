@@ -366,6 +366,28 @@ TEST_CARD(tables_over_one_array_do_not_end_each_other)
     leat_device_rows_close(all);
 }
 
+TEST_CARD(memory_that_somebody_else_has_pinned_is_read_in_place_and_left_alone)
+{
+    float table[64] = {[9] = 9};
+    _Alignas(16) float out;
+    const int64_t id = 9;
+    int (*enlist)(void *, size_t, unsigned), (*strike)(void *);
+    void *handle = dlopen(getenv("LEAT_LIBCUDA"), RTLD_NOW), *found = dlsym(handle, "cuMemHostRegister_v2");
+    memcpy(&enlist, &found, sizeof enlist);
+    found = dlsym(handle, "cuMemHostUnregister");
+    memcpy(&strike, &found, sizeof strike);
+    standin->current++;
+    assert_int_equal(enlist(table, sizeof table, 3), 0);
+    standin->current--;
+    struct leat_device_rows *rows = open_rows(table, LEAT_F32, 64, 1, 0);
+    assert_true(leat_device_rows_in_place(rows));
+    assert_ok(leat_device_rows_gather(rows, &id, true, 1, LEAT_F32, &out, NULL, &error));
+    assert_true(out == 9);
+    leat_device_rows_close(rows);
+    assert_int_equal(strike(table), 0);
+    dlclose(handle);
+}
+
 TEST_CARD(a_table_that_is_closed_waits_for_the_card)
 {
     struct leat_device_rows *rows = open_rows((const float[]){1, 2, 3}, LEAT_F32, 3, 1, 0);
