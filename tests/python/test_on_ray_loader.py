@@ -214,6 +214,31 @@ def test_a_driver_that_is_killed_leaves_nothing_and_another_one_goes_on(cluster:
         assert made + [told(batch) for batch in far] == want
 
 
+def leaves(ds: leat.Dataset, address: str, pipe: Any) -> None:
+    """A driver that shuts Ray down while its loader reads ahead."""
+    import ray
+
+    ray.init(address=address, log_to_driver=False, logging_level="error")
+    far = steered(ds)
+    batches = iter(far)
+    next(batches)
+    ray.shutdown()
+    found = []
+    with pytest.raises(leat.InvalidError) as error:
+        while True:
+            found.append(next(batches).step)
+    assert found == list(range(1, 1 + len(found)))
+    pipe.send((str(error.value), ray.is_initialized()))
+    far.close()
+
+
+def test_a_loader_whose_cluster_is_gone_says_so_and_starts_no_other(cluster: Any, photos: leat.Dataset) -> None:
+    driver = Process(leaves, photos, cluster.address)
+    said, connected = driver.answer()
+    assert "Ray was shut down before the loader was closed" in said and not connected
+    driver.end()
+
+
 def ends_its_ray_worker(x: Any) -> Any:
     """On one sample, the Ray worker that the function's own process is of."""
     if x == KILLS:

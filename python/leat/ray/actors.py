@@ -9,10 +9,18 @@ from typing import Any
 import ray
 from ray.exceptions import RayError
 
+from ..errors import InvalidError
 from .policies import Load, actors_wanted, averaged
 from .stages import Runner, Stage
 
 QUEUED = 2  #: calls of an actor at a time: one that runs, and the next one, whose rows fly
+
+
+def connected() -> Any:
+    """Ray, as long as this process is connected: else its calls would start a cluster here."""
+    if not ray.is_initialized():
+        raise InvalidError("Ray was shut down before the loader was closed")
+    return ray
 
 
 @dataclass(eq=False)
@@ -32,10 +40,10 @@ class Actor:
 
     def node(self) -> str:
         """Where it is, as far as that is known."""
-        if not ray.wait([self.where], timeout=0)[0]:
+        if not connected().wait([self.where], timeout=0)[0]:
             return "whose actor has not started: no node has room for it"
         try:
-            return f"on {ray.get(self.where)}"
+            return f"on {connected().get(self.where)}"
         except RayError:
             return "whose actor has died"
 
@@ -62,7 +70,7 @@ class Pool:
         return len(self._actors) * self.stage.num_cpus
 
     def _start(self) -> Actor:
-        handle = ray.remote(Runner).options(**self._options).remote(self.stage.fn, self.stage.name)
+        handle = connected().remote(Runner).options(**self._options).remote(self.stage.fn, self.stage.name)
         actor = Actor(handle, handle.where.remote())
         self._actors.append(actor)
         return actor
@@ -77,14 +85,14 @@ class Pool:
             idle = [actor for actor in self._actors if not actor.calls]
             if idle:
                 self._actors.remove(idle[-1])
-                ray.kill(idle[-1].handle)
+                connected().kill(idle[-1].handle)
         return sum(max(0, QUEUED - len(actor.calls)) for actor in self._actors)
 
     def _wanted(self, calls: int) -> int:
         """How many actors there should be."""
         there, now = len(self._actors), time.monotonic()
         places = [actor.where for actor in self._actors if not actor.is_there]
-        up = ray.wait(places, num_returns=len(places), timeout=0)[0] if places else []
+        up = connected().wait(places, num_returns=len(places), timeout=0)[0] if places else []
         for actor in self._actors:
             if actor.where in up:
                 actor.is_there, self.start_s = True, now - actor.began
@@ -95,7 +103,7 @@ class Pool:
         if len(up) < len(places):
             return there  # one is still on its way to a node
         most = self._most or there + 1
-        if not self._most and ray.available_resources().get("GPU", 0) < self.stage.num_gpus:
+        if not self._most and connected().available_resources().get("GPU", 0) < self.stage.num_gpus:
             most = there
         least = there if self.stage.num_gpus else self._least  # a model that lies on a GPU stays
         return actors_wanted(Load(there, least, max(least, most), self._busy, self._wait_s, call_s, self.start_s))

@@ -21,7 +21,7 @@ import ray.exceptions as gone
 
 from .. import __version__
 from ..errors import BrokenSampleError, Error, InvalidError
-from .actors import Pool
+from .actors import Pool, connected
 from .parts import Assembled, Assembling, Made, owned, rows_between
 from .policies import Call, Make, Partition, Queue, State, admit, ahead, grown, peak_bytes
 from .stages import Stage
@@ -255,6 +255,8 @@ class Flow:
         if broken and (broken[0][0] == next(iter(wanted)) or len(broken) == len(wanted)):
             self._drop(broken[0][0])
             raise broken[0][1]
+        if isinstance(self._failed, InvalidError):
+            raise self._failed
         if self._failed is not None:
             raise RuntimeError(f"the thread of the Ray loader has failed: {self._failed!r}") from self._failed
         return None
@@ -267,7 +269,8 @@ class Flow:
         """Ends a batch that was handed out."""
         with self._changed:
             self._drop(key)
-            self._launch()
+            with contextlib.suppress(InvalidError):  # Ray is gone, which the next batch is told
+                self._launch()
 
     def _drop(self, key: tuple[int, int]) -> None:
         wanted = self._wanted.pop(key, None)
@@ -291,7 +294,7 @@ class Flow:
         """How many tasks the cluster runs at a time, beside the actors of stages."""
         at, n = self._slots
         if time.monotonic() - at > 1:
-            free = ray.cluster_resources().get("CPU", 0) - sum(pool.cpus for pool in self._pools)
+            free = connected().cluster_resources().get("CPU", 0) - sum(pool.cpus for pool in self._pools)
             n = max(0, int(free / self._job.num_cpus))
             self._slots = (time.monotonic(), n)
         return n
@@ -352,16 +355,17 @@ class Flow:
             for part, piece in enumerate(wanted.pieces)
             if piece.level == level and not (piece.done or piece.flying) and all(i.done for i, _, _ in piece.inputs)
         ]
-        cpus = ray.cluster_resources().get("CPU", 0) - sum(p.cpus for p in self._pools) - self._job.num_cpus
+        cpus = connected().cluster_resources().get("CPU", 0) - sum(p.cpus for p in self._pools) - self._job.num_cpus
         return Queue(pool.room(len(calls), cpus), calls, pool.growth)
 
     def _start(self, some: list[tuple[Wanted, Piece]]) -> None:
         """Starts the task that makes these."""
         decisions = some[0][0].decisions
         if self._decisions[0] != decisions or self._decisions[1] is None:
-            self._decisions = (decisions, ray.put(decisions))
+            self._decisions = (decisions, connected().put(decisions))
         places = [{"epoch": w.epoch, "step": p.step, "rows": [p.first, p.n]} for w, p in some]
         args = (self._common, self._decisions[1], places, max(1, int(self._job.num_cpus)), __version__)
+        connected()
         refs = self._sized.remote(*args) if self._pools else [self._task.remote(*args)]
         self._fly(some, refs)
         for _, piece in some:
@@ -371,6 +375,7 @@ class Flow:
     def _call(self, wanted: Wanted, piece: Piece) -> None:
         piece.actor = actor = self._pools[piece.level - 1].take(piece)
         call = actor.handle.call.options(num_returns=2)
+        connected()
         refs = call.remote([(a, b) for _, a, b in piece.inputs], *(i.ref for i, _, _ in piece.inputs))
         self._fly([(wanted, piece)], refs)
 
@@ -398,7 +403,7 @@ class Flow:
             if piece.level and piece.flying is not None:
                 stage = self._job.stages[piece.level - 1].name
                 return f"{where} stage {stage!r}, rows {piece.first} to {piece.first + piece.n}, {piece.actor.node()}"
-        alive, cpus = sum(n["Alive"] for n in ray.nodes()), ray.available_resources().get("CPU", 0)
+        alive, cpus = sum(n["Alive"] for n in connected().nodes()), connected().available_resources().get("CPU", 0)
         return (
             f"{where} {sum(not p.done for p in wanted.pieces)} of {len(wanted.pieces)} partitions; the cluster has "
             f"{alive} nodes, room for {self.slots()} tasks of {self._job.num_cpus:g} CPU, and {cpus:g} CPU free"
@@ -409,17 +414,15 @@ class Flow:
     def _receive(self) -> None:
         try:
             while not self._closed:
-                if not ray.is_initialized():  # its calls would start another one
-                    raise InvalidError("Ray was shut down before the loader was closed")
                 with self._changed:
                     refs = list(self._flying)
                     if not refs:
                         self._launch()
                         self._changed.wait(LOOK_S)
                         refs = list(self._flying)
-                done = ray.wait(refs, num_returns=len(refs), timeout=0)[0] if refs else []
+                done = connected().wait(refs, num_returns=len(refs), timeout=0)[0] if refs else []
                 if refs and not done:
-                    done = ray.wait(refs, num_returns=1, timeout=LOOK_S)[0]
+                    done = connected().wait(refs, num_returns=1, timeout=LOOK_S)[0]
                 for ref in done:
                     self._arrived(ref)
                 self._assemble()
@@ -653,7 +656,7 @@ def _overlaps(pieces: list[Piece], first: int, end: int) -> list[tuple[Piece, in
 def _got(ref: Any) -> Any:
     """The value, or what it was lost by."""
     try:
-        return ray.get(ref)
+        return connected().get(ref)
     except gone.RayError as e:
         return e
 
