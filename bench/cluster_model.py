@@ -1,10 +1,8 @@
-"""A cluster in virtual time, for bench/cluster_sim.py.
+"""A cluster in virtual time and two schedulers for it, for bench/cluster_sim.py.
 
-A run is a pipeline of operators over source tasks (units), nodes with CPUs and GPUs of some speed, their stores as one,
-and a consumer that takes batches: in order, or whatever is ready. Simulated: a CPU or GPU runs one task at a time; a
-task's inputs lie in the stores until it ends, its outputs have room from its start; a dead node's tasks hang until Ray
-finds it dead, and its objects are made again from their source tasks. The output of the last operator is with the
-consumer and is never lost.
+A run is a pipeline of operators over source tasks (units), on nodes whose stores count as one, and a consumer that
+takes batches. The schedulers' decisions are no copies: `Leat` asks what `leat.ray.Loader` asks of leat.ray.policies,
+and `RayData` runs Algorithms 1 and 2 of arXiv 2501.12407 from there.
 """
 
 from __future__ import annotations
@@ -14,16 +12,21 @@ import random
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import chain
-from typing import Protocol
+from functools import partial
+from itertools import chain, count, takewhile
+from typing import Any
+
+from leat.ray import policies
+from leat.ray.policies import Call, Load, Make, Operator, Partition, Pipeline, Queue, State
 
 MB, GB = 1 << 20, 1 << 30
 TASK_S = 1.7e-3  #: CPU seconds of an empty task, all processes of Ray together (measured with Ray 2.60)
+ACTOR_S = 1.0  #: until an actor that has its place takes calls
+LOOK_S = 0.25  #: between looks at actors
 
 
 @dataclass(frozen=True)
 class Op:
-    name: str
     row_s: float  #: of work, at speed 1
     row_bytes: int  #: of its output
     store_s: float = 0.0  #: to read a row's input and write its output
@@ -39,12 +42,13 @@ class Job:
     rows: int
     split: int = 1
     batch: int = 1
-    step_s: float = 0.0  #: the consumer's own time for a batch
+    in_order: bool = True  #: the consumer takes batches in order, or whatever is ready
+    step_s: float = 0.0  #: its own time for a batch
     jitter: float = 0.0  #: spread of the logarithm of a task's time
 
     def bytes_after(self, op: int) -> int:
-        """Of one object."""
-        return self.ops[op].row_bytes * self.rows // self.split
+        """Of one object. Nothing lies before the source."""
+        return self.ops[op].row_bytes * self.rows // self.split if op >= 0 else 0
 
     def output(self, op: int) -> int:
         """Of one task, in bytes."""
@@ -61,186 +65,275 @@ class Node:
     cpus: int
     gpus: int = 0
     speed: float = 1.0
-    life: int = 0  #: odd: dead
+    dead: bool = False
 
 
-@dataclass
+@dataclass(eq=False)
 class Task:
     op: int
+    slot: int  #: number in `Sim.free` of what it occupies
+    node: int
     unit: int
     part: int
-    node: int
-    life: int
-    hangs_on: int = -1  #: a dead node that has its input
-
-
-class Policy(Protocol):
-    """The scheduler of a run: `act` launches what can be launched, after each event."""
-
-    in_order: bool
-
-    def begin(self, sim: Sim) -> None: ...
-    def act(self, sim: Sim) -> None: ...
-    def ended(self, sim: Sim, task: Task, lost: bool) -> None: ...
+    held_by: int | None  #: node that had its input
+    hangs: bool  #: until a node is found dead
 
 
 class Sim:
-    """One run. `events` are (time, serial number, action)."""
+    """One run. `store`: bytes of all nodes; `make`: its scheduler, whose `act` launches tasks after each event."""
 
-    def __init__(self, job: Job, nodes: list[Node], store: int, policy: Policy, seed: int = 0, detect_s: float = 14.6):
-        """`store`: bytes of all; `detect_s`: until Ray finds a node dead that was killed, by default."""
-        self.job, self.nodes, self.store, self.policy = job, nodes, store, policy
-        self.rng, self.detect_s = random.Random(seed), detect_s
-        self.now, self.serial, self.events = 0.0, 0, list[tuple[float, int, Callable[[], None]]]()
-        #: nodes with a free CPU, and GPU, as often as they have one; with an idle actor of operator 1, 2, ... on CPUs
-        self.free = [deque[int]() for _ in range(2 + len(job.ops))]
-        self.queues = [list[tuple[int, int]]() for _ in job.ops]  #: heaps of (unit, part)
-        self.place = dict[tuple[int, int], int]()  #: of objects that wait, the node
-        self.fresh, self.lost = 0, list[int]()  #: units from `fresh` on were never launched; a heap of those to repeat
-        self.need = dict[int, set[int]]()  #: parts of a unit that its source has still to give
-        self.sources = set[int]()  #: units whose source task runs
-        self.running = dict[int, Task]()
-        self.count = [0] * len(job.ops)  #: running tasks
+    detect_s = 14.6  #: until Ray finds a node dead that was killed, by default
+
+    def __init__(self, job: Job, nodes: list[Node], store: int, make: Callable[[Sim], Any], seed: int = 0):
+        self.job, self.nodes, self.store, self.rng = job, nodes, store, random.Random(seed)
+        self.now, self.events = 0.0, list[tuple[float, int, Callable[[], None]]]()  #: when, serial number, what is done
+        self.serials = count()
+        #: nodes with a free CPU, and GPU, as often as they have one; with an idle actor of operator 1, 2, ...
+        self.free = [deque[int]() for _ in range(1 + len(job.ops))]
+        self.cpus = 0  #: of nodes that are not known to be dead
+        self.queues = [list[tuple[int, int, int]]() for _ in job.ops]  #: heaps of objects: unit, part, node that has it
+        self.fresh, self.lost = 0, set[int]()  #: units from `fresh` on were never launched; those to repeat
+        self.running = dict[Task, None]()
+        self.count, self.ended = [0 for _ in job.ops], [0 for _ in job.ops]  #: tasks that run, and that have ended
         self.used = self.peak = 0  #: bytes in stores
         self.ready, self.ready_of = 0, defaultdict[int, int](int)
-        self.taken, self.batches = 0, -(-job.units // job.batch)
-        self.busy_until = 0.0  #: the consumer with its batch
+        self.taken, self.batches, self.busy_until = 0, -(-job.units // job.batch), 0.0  #: by the consumer
         self.delivered = list[tuple[float, int]]()  #: (when, units)
         self.repeated = 0  #: source tasks that ran more than once
         for node in range(len(nodes)):
             self.join(node)
-        policy.begin(self)
+        self.policy = make(self)
 
     def at(self, delay: float, action: Callable[[], None]) -> None:
-        self.serial += 1
-        heapq.heappush(self.events, (self.now + delay, self.serial, action))
+        heapq.heappush(self.events, (self.now + delay, next(self.serials), action))
 
     def run(self, limit_s: float = 1e6) -> Sim:
-        self.policy.act(self)
+        self.policy.act()
         while self.taken < self.batches and self.events and self.now < limit_s:
             self.now, _, action = heapq.heappop(self.events)
             action()
-            while self.events and self.events[0][0] == self.now:
-                heapq.heappop(self.events)[2]()
-            self.policy.act(self)
+            if not self.events or self.events[0][0] > self.now:
+                self.policy.act()
         return self
-
-    def join(self, node: int) -> None:
-        self.nodes[node].life += self.nodes[node].life % 2
-        self.free[0].extend([node] * self.nodes[node].cpus)
-        self.free[1].extend([node] * self.nodes[node].gpus)
 
     def wanted(self) -> Iterator[int]:
         """Units to launch, in order."""
         return chain(sorted(self.lost), range(self.fresh, self.job.units))
 
-    def start(self, op: int, unit: int, part: int, node: int) -> None:
-        task = Task(op, unit, part, node, self.nodes[node].life)
-        self.serial += 1
-        serial = self.serial
-        self.running[serial] = task
+    def launch(self, unit: int) -> int:
+        """Its source task starts when there is room for it."""
+        self.repeated += unit < self.fresh
+        self.fresh += unit == self.fresh
+        self.lost.discard(unit)
+        return unit
+
+    def start(self, op: int, slot: int, unit: int, part: int = 0, held_by: int | None = None) -> None:
+        """`held_by`: the node that has the input."""
+        node = self.free[slot].popleft()
+        hangs = self.nodes[node].dead or (held_by is not None and self.nodes[held_by].dead)
+        task = Task(op, slot, node, unit, part, held_by, hangs)
+        self.running[task] = None
         self.count[op] += 1
-        if op == 0:
-            if unit == self.fresh:
-                self.fresh += 1
-                self.need[unit] = set(range(self.job.split))
-            else:
-                self.repeated += 1
-                self.lost.remove(unit)
-                heapq.heapify(self.lost)
-            self.sources.add(unit)
-        else:
-            held_by = self.place.pop((unit, part))
-            task.hangs_on = held_by if self.nodes[held_by].life % 2 else -1
         self.used += self.job.output(op)
         self.peak = max(self.peak, self.used)
         seconds = self.job.task_s(op) / self.nodes[node].speed
-        if self.job.jitter:
-            seconds *= self.rng.lognormvariate(0, self.job.jitter)
-        if self.alive(task) and task.hangs_on < 0:
-            self.at(seconds, lambda: self.end(serial))
+        seconds *= self.rng.lognormvariate(0, self.job.jitter) if self.job.jitter else 1.0
+        self.at(seconds, lambda: self.end(task))
 
-    def alive(self, task: Task) -> bool:
-        """Whether its node still is the one that it was started on."""
-        return task.life % 2 == 0 and self.nodes[task.node].life == task.life
-
-    def end(self, serial: int) -> None:
-        task = self.running.get(serial)
-        if task is None or not self.alive(task):
-            return  # its node has died; `detected` clears up
-        self.leave(serial, False)
-        given = [task.part]
-        if task.op == 0:
-            given = sorted(self.need[task.unit])
-            self.need[task.unit].clear()
-            self.used -= self.job.bytes_after(0) * (self.job.split - len(given))
-        for part in given:
+    def end(self, task: Task) -> None:
+        if task.hangs:
+            return
+        self.leave(task, False)
+        for part in (task.part,) if task.op else range(self.job.split):
             if task.op + 1 < len(self.job.ops):
-                heapq.heappush(self.queues[task.op + 1], (task.unit, part))
-                self.place[task.unit, part] = task.node
+                heapq.heappush(self.queues[task.op + 1], (task.unit, part, task.node))
             else:
                 self.ready += 1
                 self.ready_of[task.unit // self.job.batch] += 1
         self.consume()
 
-    def leave(self, serial: int, lost: bool) -> Task:
-        """A task runs no more, and its input is not needed."""
-        task = self.running.pop(serial)
+    def leave(self, task: Task, lost: bool) -> None:
+        """A task runs no more, and its input is not needed. If it is lost, its unit is made again."""
+        del self.running[task]
         self.count[task.op] -= 1
-        self.sources.difference_update(() if task.op else (task.unit,))
-        self.used -= self.job.bytes_after(task.op - 1) if task.op else 0
-        self.policy.ended(self, task, lost)
-        return task
+        self.ended[task.op] += not lost
+        self.used -= self.job.bytes_after(task.op - 1)
+        if not self.nodes[task.node].dead:
+            self.free[task.slot].append(task.node)
+        if lost:
+            self.used -= self.job.output(task.op)
+            self.lost.add(task.unit)
 
     def consume(self) -> None:
         if self.now < self.busy_until or self.taken == self.batches:
             return
         parts = min(self.job.batch, self.job.units - self.taken * self.job.batch) * self.job.split
-        if (self.ready_of[self.taken] if self.policy.in_order else self.ready) < parts:
-            return
-        self.ready -= parts
-        self.used -= parts * self.job.bytes_after(len(self.job.ops) - 1)
-        self.taken += 1
-        self.delivered.append((self.now, parts // self.job.split))
-        self.busy_until = self.now + self.job.step_s
-        self.at(self.job.step_s, self.consume)
+        if (self.ready_of[self.taken] if self.job.in_order else self.ready) >= parts:
+            self.ready -= parts
+            self.used -= parts * self.job.bytes_after(len(self.job.ops) - 1)
+            self.taken += 1
+            self.delivered.append((self.now, parts // self.job.split))
+            self.busy_until = self.now + self.job.step_s
+            self.at(self.job.step_s, self.consume)
 
-    # Failures.
+    # Failures, of jobs whose source tasks give one object each.
 
-    def lose(self, serial: int) -> None:
-        """A task is known to be lost, and has to run again from its source."""
-        task = self.leave(serial, True)
-        self.used -= self.job.output(task.op)
-        self.again(task.unit, task.part if task.op else None)
-
-    def again(self, unit: int, part: int | None = None) -> None:
-        if part is not None:
-            self.need[unit].add(part)
-        if self.need[unit] and unit not in self.sources and unit not in self.lost:
-            heapq.heappush(self.lost, unit)
+    def join(self, node: int) -> None:
+        self.nodes[node].dead = False
+        self.cpus += self.nodes[node].cpus
+        self.free[0].extend([node] * self.nodes[node].cpus)
+        self.free[1].extend([node] * self.nodes[node].gpus)
 
     def fail(self, node: int, down_s: float) -> None:
-        if self.nodes[node].life % 2 == 0:
-            self.nodes[node].life += 1
+        if not self.nodes[node].dead:
+            self.nodes[node].dead = True
+            for task in self.running:
+                task.hangs |= task.node == node
             self.at(min(self.detect_s, down_s), lambda: self.detected(node))
             self.at(down_s, lambda: self.join(node))
 
     def detected(self, node: int) -> None:
+        self.cpus -= self.nodes[node].cpus
         self.free = [deque(n for n in free if n != node) for free in self.free]
-        for serial in [s for s, task in self.running.items() if node in (task.node, task.hangs_on)]:
-            self.lose(serial)
-        away = {key for key, held_by in self.place.items() if held_by == node}
+        for task in [task for task in self.running if task.hangs and node in (task.node, task.held_by)]:
+            self.leave(task, True)
         for op, queue in enumerate(self.queues):
-            self.queues[op] = [key for key in queue if key not in away]
+            self.queues[op] = sorted(each for each in queue if each[2] != node)  # which is a heap
             self.used -= (len(queue) - len(self.queues[op])) * self.job.bytes_after(op - 1)
-            heapq.heapify(self.queues[op])
-        for unit, part in away:
-            del self.place[unit, part]
-            self.again(unit, part)
+            self.lost.update(unit for unit, _, held_by in queue if held_by == node)
 
     def fail_at_random(self, node_mtbf_s: float, down_s: float) -> None:
         def strike() -> None:
             self.fail(self.rng.randrange(len(self.nodes)), down_s)
-            self.at(self.rng.expovariate(len(self.nodes) / node_mtbf_s), strike)
+            self.fail_at_random(node_mtbf_s, down_s)
 
         self.at(self.rng.expovariate(len(self.nodes) / node_mtbf_s), strike)
+
+
+class RayData:
+    """Algorithms 1 and 2; or, not `adaptive`, no budget and a `fixed` number of tasks for each operator on CPUs."""
+
+    def __init__(self, sim: Sim, adaptive: bool = True, fixed: int = 1 << 30):
+        self.sim, self.job, self.adaptive, self.fixed = sim, sim.job, adaptive, fixed
+        self.budget = float(sim.store) if self.adaptive else float("inf")
+        self.slots = [sum(node.gpus if op.gpu else node.cpus for node in sim.nodes) for op in sim.job.ops]
+        self.tick()
+
+    def pipeline(self) -> Pipeline:
+        sim, job, last, space = self.sim, self.job, len(self.job.ops) - 1, self.sim.store - self.sim.used
+        operators = []
+        for number, op in enumerate(job.ops):
+            free = len(sim.free[1]) if op.gpu else min(len(sim.free[0]), self.fixed - sim.count[number])
+            if number == 0 and space < sum(job.output(each) for each in range(last + 1)):
+                free = 0  # the store is full, whatever the budget says; each operator keeps room for a task
+            queued = len(sim.queues[number]) if number else len(sim.lost) + job.units - sim.fresh
+            buffered = (sim.ready if number == last else len(sim.queues[number + 1])) * job.bytes_after(number)
+            now, known = (queued, free, job.output(number), buffered, space), (job.task_s(number), self.slots[number])
+            operators.append(Operator(*now, job.bytes_after(number - 1), *known))
+        if job.step_s:  # the consumer is the operator that ends the pipeline
+            each_s = job.step_s / job.batch / job.split
+            operators.append(Operator(0, 0, 0, input_bytes=job.bytes_after(last), task_s=each_s, slots=1))
+        return Pipeline(operators, self.budget)
+
+    def tick(self) -> None:
+        if self.adaptive:
+            self.budget = policies.refilled(self.pipeline(), 1.0, self.sim.store)
+            self.sim.at(1.0, self.tick)
+
+    def go(self, op: int) -> None:
+        if self.sim.free[self.job.ops[op].gpu]:
+            task = heapq.heappop(self.sim.queues[op]) if op else (self.sim.launch(next(self.sim.wanted())),)
+            self.sim.start(op, self.job.ops[op].gpu, *task)
+
+    def act(self) -> None:
+        sim, launched = self.sim, [0]
+        while launched:
+            launched, self.budget = policies.launch(self.pipeline())
+            for op in launched:
+                self.go(op)
+        if not sim.running and sim.now >= sim.busy_until:  # full: the last one that can goes on, and spills
+            able = [op for op in range(1, len(self.job.ops)) if sim.queues[op]]
+            able = able or [0] * bool(sim.lost or sim.fresh < self.job.units)
+            for op in able[-1:]:
+                self.go(op)
+
+
+class Leat:
+    """leat's policies: the source is the program, operators after it are stages with actors. As Ray does it, actors and
+    tasks that wait go to the node that has room first, and calls to the actor that is idle first."""
+
+    def __init__(self, sim: Sim):
+        self.sim, self.job = sim, sim.job
+        sizes = [self.job.bytes_after(op) for op in range(len(self.job.ops))]
+        self.growths = [policies.grown(None, into, out) for into, out in zip(sizes, sizes[1:])]  # the truth
+        most = self.job.batch * policies.peak_bytes(self.job.output(0), self.growths)
+        self.budget, self.most_held = max(0, sim.store - most), 0
+        self.tasks = deque[int]()  # units whose tasks wait for a CPU
+        self.given = [0 for _ in sizes]  # calls that wait at actors
+        self.asked, self.starting = set[int](), set[int]()  # stages with an actor that has no place yet; that is not up
+        self.busy, self.wait_s = [0.0 for _ in sizes], [0.0 for _ in sizes]
+        for op in range(1, len(sizes)):
+            self.resize(op)
+
+    def actors(self, op: int) -> int:
+        return len(self.sim.free[op + 1]) + self.sim.count[op] + (op in self.starting)
+
+    def cpus(self) -> int:
+        """Those that actors do not take."""
+        return self.sim.cpus - sum(self.actors(op) for op, each in enumerate(self.job.ops) if op and not each.gpu)
+
+    def act(self) -> None:
+        sim, batch, split, size = self.sim, self.job.batch, self.job.split, self.job.output(0)
+        ends = sim.taken + policies.ahead(self.budget, batch * size)
+        units = takewhile(lambda unit: unit // batch < ends, sim.wanted())
+        wanted = (Partition(unit // batch, unit % batch, size) for unit in units)
+        slots = policies.queued(size) * max(1, self.cpus()) - len(self.tasks) - sim.count[0]
+        known = [growth if ended else None for growth, ended in zip(self.growths, sim.ended[1:])]
+        stages = []
+        for op, growth in enumerate(known, 1):
+            room = policies.room(self.actors(op), sim.count[op] + self.given[op])
+            waits = sorted(sim.queues[op])[self.given[op] :]
+            stages.append(Queue(room, [Call(u // batch, u % batch * split + part) for u, part, _ in waits], growth))
+        held = (sim.fresh - sim.taken * batch - len(sim.lost)) * policies.peak_bytes(size, known)
+        self.most_held = max(self.most_held, held)
+        for go in policies.admit(State(self.budget, held, sim.taken, wanted, slots, stages)):
+            if isinstance(go, Make):
+                self.tasks.append(sim.launch(go.partition.batch * batch + go.partition.part))
+            else:
+                self.given[go.stage + 1] += 1
+        self.place()
+
+    def place(self) -> None:
+        """What has room starts."""
+        sim = self.sim
+        for op in [op for op in self.asked if sim.free[self.job.ops[op].gpu]]:
+            self.asked.remove(op)
+            sim.at(ACTOR_S, partial(self.up, op, sim.free[self.job.ops[op].gpu].popleft()))
+        for op, queue in enumerate(sim.queues):
+            self.given[op] = min(self.given[op], len(queue))  # some may be lost
+            while self.given[op] and sim.free[op + 1]:
+                self.given[op] -= 1
+                sim.start(op, op + 1, *heapq.heappop(queue))
+        while self.tasks and sim.free[0]:
+            sim.start(0, 0, self.tasks.popleft())
+
+    def up(self, op: int, node: int) -> None:
+        self.starting.remove(op)
+        if not self.sim.nodes[node].dead:
+            self.sim.free[op + 1].append(node)
+
+    def resize(self, op: int) -> None:
+        """An actor more or less, where that is due."""
+        sim, gpu, actors, call_s = self.sim, self.job.ops[op].gpu, self.actors(op), self.job.task_s(op)
+        wait_s = (len(sim.queues[op]) - self.given[op]) * call_s / max(1, actors)
+        self.busy[op] = policies.averaged(self.busy[op], min(actors, sim.count[op] + self.given[op]), LOOK_S)
+        self.wait_s[op] = policies.averaged(self.wait_s[op], wait_s, LOOK_S)
+        spare = len(sim.free[1]) > 0 if gpu else self.cpus() > 1
+        times = self.busy[op], self.wait_s[op], call_s, ACTOR_S
+        wanted = policies.actors_wanted(Load(actors, 1, 0, spare, op in self.starting, gpu, *times))
+        if wanted > actors:
+            self.asked.add(op)
+            self.starting.add(op)
+        elif wanted < actors and sim.free[op + 1]:
+            sim.free[0].append(sim.free[op + 1].pop())
+        sim.at(LOOK_S, partial(self.resize, op))

@@ -1,54 +1,52 @@
 """Scheduling on clusters larger than any at hand, in virtual time: leat's policies and the streaming batch model's.
 
-    python bench/cluster_sim.py [--only sweep failure scale] [--nodes 1 10 100 1000 10000] [--plot FILE]
+    python bench/cluster_sim.py [--nodes 1 10 100 1000 10000] [--plot FILE]
 
-cluster_model.py says what is simulated, cluster_schedulers.py by which code, docs/ray-simulation.md what it shows.
+docs/ray-simulation.md says what is simulated, and what it shows.
 """
 
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
 
-from cluster_model import GB, MB, Job, Node, Op, Policy, Sim
-from cluster_schedulers import Leat, RayData
+from cluster_model import GB, MB, Job, Leat, Node, Op, RayData, Sim
+
+from leat.ray.policies import cut
 
 # The paper's memory limits: 160 videos of 5 frames, on 8 CPUs and 4 GPUs.
 FRAME, LIMITS, OPTIMUM_S = 100 * MB, (6, 8, 10, 12, 16), 153  #: GB; all CPU work on 8 CPUs, and the last video's way
 WRITE_S, RELAY_S = 0.08, 0.3  #: fitted: to write a frame; to read one and write one
-PAPER = {  # seconds at these limits, as its authors published them; None: out of memory
-    "Ray Data": (291, 199, 200, 200, 200),
-    "not adaptive": (379, 219, 219, 219, 219),
-    "no repartition": (None, None, 549, 348, 223),
+MOST = ((8, 8), (8, 10), (8, 12), (8, 12))  #: CPUs and GB of store of the authors' runs, whose seconds are below
+Make = Callable[[Sim], Any]
+SWEEP: dict[str, tuple[Make, Sequence[tuple[int, float]], Sequence[int | None]]] = {  # None: out of memory
+    "Ray Data": (RayData, ((6, 4), *MOST), (291, 199, 200, 200, 200)),
+    "not adaptive": (partial(RayData, adaptive=False, fixed=4), ((4, 2.5), *MOST), (379, 219, 219, 219, 219)),
+    "no repartition": (RayData, ((2, 2), (2, 2), (4, 2.5), (8, 4), (8, 12)), (None, None, 549, 348, 223)),
+    "leat, three operators": (Leat, ((6, 4), *MOST), ()),
+    "leat, one program": (Leat, ((6, 4), *MOST), ()),
 }
-SETTINGS = {  # CPUs and GB of store of those runs; leat's are Ray Data's
-    "Ray Data": ((6, 4), (8, 8), (8, 10), (8, 12), (8, 12)),
-    "not adaptive": ((4, 2.5), (8, 8), (8, 10), (8, 12), (8, 12)),
-    "no repartition": ((2, 2), (2, 2), (4, 2.5), (8, 4), (8, 12)),
-}
-SWEEP: dict[str, Callable[[], Policy]] = {
-    "Ray Data": RayData,
-    "not adaptive": lambda: RayData(adaptive=False, fixed=4),
-    "no repartition": RayData,
-    "leat, three operators": Leat,
-    "leat, one program": Leat,
-}
-ORDERED: dict[str, Callable[[], Policy]] = {
-    "Ray Data": RayData,
-    "Ray Data, order kept": lambda: RayData(in_order=True),
-    "leat": Leat,
-    "leat, in_order=False": lambda: Leat(in_order=False),
+ORDERED: dict[str, tuple[Make, bool]] = {
+    "Ray Data": (RayData, False),
+    "Ray Data, in order": (RayData, True),
+    "leat": (Leat, True),
+    "leat, in_order=False": (Leat, False),
 }
 
 
 def sweep(name: str) -> list[Sim]:
-    ops = (Op("decode", 1.0, FRAME, WRITE_S), Op("transform", 0.5, FRAME, RELAY_S), Op("infer", 0.5, 0, gpu=True))
-    if name == "leat, one program":
-        ops = (Op("program", 1.5, FRAME, RELAY_S), *ops[2:])
-    job = Job(ops, 160, 5, 1 if name == "no repartition" else 5)
-    settings = SETTINGS.get(name, SETTINGS["Ray Data"])
-    return [Sim(job, [Node(cpus, 4)], int(gb * GB), SWEEP[name]()).run() for cpus, gb in settings]
+    apart = Op(1.0, FRAME, WRITE_S), Op(0.5, FRAME, RELAY_S)
+    made = (Op(1.5, FRAME, RELAY_S),) if name == "leat, one program" else apart
+    job = Job((*made, Op(0.5, 0, gpu=True)), 160, 5, 1 if name == "no repartition" else 5)
+    make, settings, _ = SWEEP[name]
+    return [Sim(job, [Node(cpus, 4)], int(gb * GB), make).run() for cpus, gb in settings]
+
+
+def rows_of(make: Make, rows: int, row_bytes: int) -> int:
+    """Of a source task: Ray Data's makes all of these; leat cuts them as the loader does."""
+    return rows // len(cut(0, rows, row_bytes)) if make is Leat else rows
 
 
 # The paper's loss of a node: 12 CPUs decode 26 videos a second, and 8 of them go for a quarter of an hour.
@@ -56,11 +54,11 @@ VIDEO_CPU_S, VIDEO_GPU_S = 12 / 26.0, 1 / 31.6
 VIDEOS, FAIL_S, BACK_S, CHECKPOINT_S = 54_400, 900.0, 1800.0, 360.0
 
 
-def failure(policy: Policy, videos: int = VIDEOS, fail_s: float = FAIL_S, back_s: float = BACK_S) -> Sim:
-    rows = 32 if isinstance(policy, RayData) else 4  # leat's: those of a batch of 32 over 12 CPUs, in a power of two
-    ops = (Op("decode", VIDEO_CPU_S, MB), Op("classify", VIDEO_GPU_S, 0, gpu=True))
-    job = Job(ops, videos // rows, rows, batch=32 // rows, jitter=0.1)
-    sim = Sim(job, [Node(4, 1), Node(8)], 4 * GB, policy)
+def failure(make: Make, in_order: bool, videos: int = VIDEOS, fail_s: float = FAIL_S, back_s: float = BACK_S) -> Sim:
+    rows = rows_of(make, 32, MB)
+    ops = (Op(VIDEO_CPU_S, MB), Op(VIDEO_GPU_S, 0, gpu=True))
+    job = Job(ops, videos // rows, rows, batch=32 // rows, in_order=in_order, jitter=0.1)
+    sim = Sim(job, [Node(4, 1), Node(8)], 4 * GB, make)
     sim.at(fail_s, lambda: sim.fail(1, back_s - fail_s))
     return sim.run()
 
@@ -69,16 +67,16 @@ def failure(policy: Policy, videos: int = VIDEOS, fail_s: float = FAIL_S, back_s
 MAKE_S, TAKE_S = 0.925e-3, 0.275e-3  #: CPU of a photo: 0.65 ms to make, and 0.55 through the store, half on each side
 MTBF_S, DOWN_S = 6 * 3600.0, 120.0
 PHOTO, STORE = 224 * 224 * 3, 1200 * MB  #: bytes; of a node, 30% of 4 GB as Ray takes it
-ROWS, RANK_NODES, ROUNDS = 512, 3, 40  #: photos of a partition; nodes of a rank; partitions that a node makes
+ROWS, RANK_NODES, ROUNDS = 512, 3, 40  #: photos of a rank's step; nodes of a rank; as many photos that a node makes
 
 
-def scale(nodes: int, policy: Policy, mtbf_s: float = MTBF_S, seed: int = 0) -> Sim:
-    batch = -(-nodes // RANK_NODES)
-    job = Job((Op("photos", MAKE_S, PHOTO),), ROUNDS * nodes, ROWS, batch=batch, step_s=TAKE_S * ROWS, jitter=0.05)
-    cluster = [Node(1, speed=0.25 if n % 10 == 9 else 1.0) for n in range(nodes)]
-    sim = Sim(job, cluster, nodes * STORE, policy, seed)
-    if mtbf_s:
-        sim.fail_at_random(mtbf_s, DOWN_S)
+def scale(nodes: int, make: Make, in_order: bool) -> Sim:
+    rows, ranks = rows_of(make, ROWS, PHOTO), -(-nodes // RANK_NODES)
+    tasks = ROWS // rows  # for a step of a rank
+    step_s = TAKE_S * rows * tasks
+    job = Job((Op(MAKE_S, PHOTO),), ROUNDS * nodes * tasks, rows, 1, ranks * tasks, in_order, step_s, jitter=0.05)
+    sim = Sim(job, [Node(1, speed=0.25 if n % 10 == 9 else 1.0) for n in range(nodes)], nodes * STORE, make)
+    sim.fail_at_random(MTBF_S, DOWN_S)
     return sim.run()
 
 
@@ -101,42 +99,7 @@ def efficiency(sim: Sim) -> float:
 def table(title: str, head: Sequence[object], rows: Mapping[str, Sequence[str]]) -> None:
     print(f"\n{title}\n\n{'':24}" + "".join(f"{cell!s:>21}" for cell in head))
     for name, cells in rows.items():
-        print(f"{name:24}" + "".join(f"{cell:>21}" for cell in cells))
-
-
-def print_sweep() -> dict[str, list[Sim]]:
-    runs = {name: sweep(name) for name in SWEEP}
-    rows = {name: [f"{sim.now:.0f}" for sim in sims] for name, sims in runs.items()}
-    for name, told in PAPER.items():
-        rows[name] = [f"{s} ({t})" if t else "(out of memory)" for s, t in zip(rows[name], told)]
-    table(f"Seconds at a memory limit in GB (optimum {OPTIMUM_S}); in brackets the paper's", LIMITS, rows)
-    return runs
-
-
-def print_failure() -> dict[str, Sim]:
-    runs, rows = {name: failure(make()) for name, make in ORDERED.items()}, {}
-    for name, sim in runs.items():
-        rates = [rate(sim, 300, FAIL_S), rate(sim, FAIL_S + 100, BACK_S), rate(sim, BACK_S + 100, BACK_S + 500)]
-        rows[name] = [f"{each:.1f}" for each in [*rates, longest_gap(sim), sim.repeated, sim.now]]
-    done = rates[0] * (FAIL_S - FAIL_S % CHECKPOINT_S)
-    done += rates[1] * (BACK_S - FAIL_S - (BACK_S - FAIL_S) % CHECKPOINT_S)
-    rows["from the last checkpoint"] = [""] * 5 + [f"{BACK_S + (VIDEOS - done) / rates[0]:.1f}"]
-    head = ("before", "without", "after", "longest gap", "repeated", "end")
-    table("A node with 8 of 12 CPUs fails after 15 minutes and is back after 30: videos/s, seconds", head, rows)
-    return runs
-
-
-def print_scale(counts: list[int]) -> dict[str, list[Sim]]:
-    runs, rows = dict[str, list[Sim]](), dict[str, list[str]]()
-    for name, make in ORDERED.items():
-        for nodes in counts:
-            begun = time.perf_counter()
-            sim = scale(nodes, make())
-            runs.setdefault(name, []).append(sim)
-            cell = f"{efficiency(sim):.2f}, {longest_gap(sim):.1f} s ({time.perf_counter() - begun:.1f})"
-            rows.setdefault(name, []).append(cell)
-    table("By nodes: share of the possible rate, longest gap (seconds to simulate)", counts, rows)
-    return runs
+        print(f"{name:24}" + "".join(f"{cell:>21}" for cell in cells), flush=True)
 
 
 def plot(path: str, swept: dict[str, list[Sim]], failed: dict[str, Sim], scaled: dict[str, list[Sim]]) -> None:
@@ -145,8 +108,9 @@ def plot(path: str, swept: dict[str, list[Sim]], failed: dict[str, Sim], scaled:
     figure = Figure(figsize=(13, 3.8), layout="constrained")
     left, middle, right = figure.subplots(1, 3)
     for name, runs in swept.items():
-        left.plot(LIMITS, [sim.now for sim in runs], "o-", label=name)
-        left.plot(LIMITS, [t or float("nan") for t in PAPER.get(name, (0,) * len(LIMITS))], "xk")
+        (line,) = left.plot(LIMITS, [sim.now for sim in runs], "o-", label=name)
+        told = [(limit, s) for limit, s in zip(LIMITS, SWEEP[name][2]) if s]
+        left.plot([limit for limit, _ in told], [s for _, s in told], "x", color=line.get_color())
     left.axhline(OPTIMUM_S, color="grey", linestyle=":")
     left.set(title="Memory sweep (x: the paper's runs)", xlabel="GB", ylabel="seconds", ylim=(0, 700))
     for name, sim in failed.items():
@@ -163,15 +127,28 @@ def plot(path: str, swept: dict[str, list[Sim]], failed: dict[str, Sim], scaled:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Schedulers on simulated clusters.")
-    kinds = ("sweep", "failure", "scale")
-    parser.add_argument("--only", nargs="+", choices=kinds, default=kinds)
-    parser.add_argument("--nodes", nargs="+", type=int, default=[1, 10, 100, 1000, 10000], help="of `scale`")
-    parser.add_argument("--plot", metavar="FILE", help="draw all three there (needs matplotlib)")
+    parser.add_argument("--nodes", nargs="+", type=int, default=[1, 10, 100, 1000, 10000], help="of the last table")
+    parser.add_argument("--plot", metavar="FILE", help="draw all there (needs matplotlib)")
     args = parser.parse_args()
-    only = kinds if args.plot else args.only
-    swept = print_sweep() if "sweep" in only else {}
-    failed = print_failure() if "failure" in only else {}
-    scaled = print_scale(args.nodes) if "scale" in only else {}
+    swept, rows = {name: sweep(name) for name in SWEEP}, {}
+    for name, (_, _, told) in SWEEP.items():
+        rows[name] = [f"{sim.now:.0f}" for sim in swept[name]]
+        rows[name][: len(told)] = [f"{s} ({t})" if t else "(out of memory)" for s, t in zip(rows[name], told)]
+    table(f"Seconds at a memory limit in GB (optimum {OPTIMUM_S}); in brackets the paper's", LIMITS, rows)
+
+    failed, rows = {name: failure(*which) for name, which in ORDERED.items()}, {}
+    for name, sim in failed.items():
+        rates = [rate(sim, 300, FAIL_S), rate(sim, FAIL_S + 100, BACK_S), rate(sim, BACK_S + 100, BACK_S + 500)]
+        rows[name] = [f"{each:.1f}" for each in [*rates, longest_gap(sim), sim.repeated, sim.now]]
+    done = rates[0] * (FAIL_S - FAIL_S % CHECKPOINT_S)
+    done += rates[1] * (BACK_S - FAIL_S - (BACK_S - FAIL_S) % CHECKPOINT_S)
+    rows["from the last checkpoint"] = [""] * 5 + [f"{BACK_S + (VIDEOS - done) / rates[0]:.1f}"]
+    head = ("before", "without", "after", "longest gap", "repeated", "end")
+    table("A node with 8 of 12 CPUs fails after 15 minutes and is back after 30: videos/s, seconds", head, rows)
+
+    scaled = {name: [scale(nodes, *which) for nodes in args.nodes] for name, which in ORDERED.items()}
+    rows = {name: [f"{efficiency(sim):.2f}, {longest_gap(sim):.1f} s" for sim in sims] for name, sims in scaled.items()}
+    table("By nodes: share of the possible rate, longest gap", args.nodes, rows)
     if args.plot:
         plot(args.plot, swept, failed, scaled)
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import random
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
+from inspect import isfunction
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,10 +18,10 @@ from hypothesis import strategies as st
 from leat.ray import policies
 from leat.ray.policies import Call, Load, Make, Operator, Partition, Pipeline, Queue, Run, State
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "bench"))
 try:
-    from cluster_model import Job, Node, Op, Policy, Sim
-    from cluster_schedulers import Leat, RayData
+    from cluster_model import Job, Leat, Node, Op, RayData, Sim
     from cluster_sim import OPTIMUM_S, failure, longest_gap, rate, sweep
 finally:
     del sys.path[0]
@@ -209,18 +212,58 @@ def test_as_many_batches_are_asked_for_as_the_budget_holds() -> None:
     assert policies.ahead(100, 0) == policies.MOST_AHEAD
 
 
-@given(st.integers(1, 5), st.integers(0, 5), st.integers(1, 12), st.floats(0, 12), st.floats(0, 9))
-def test_actors_stay_within_their_bounds(least: int, more: int, actors: int, busy: float, wait: float) -> None:
-    wanted = policies.actors_wanted(Load(actors, least, least + more, busy, wait, 1.0, 1.0))
-    assert least <= wanted <= least + more
+@given(st.integers(0, 40), st.integers(0, 300), st.integers(0, 4 * policies.PART))
+def test_rows_are_cut_into_even_runs_of_the_bytes_of_a_partition(first: int, n: int, row_bytes: int) -> None:
+    n += 1
+    runs = policies.cut(first, first + n, row_bytes)
+    assert [row for a, b in runs for row in range(a, b)] == list(range(first, first + n))
+    lengths = [b - a for a, b in runs]
+    assert max(lengths) - min(lengths) <= 1
+    assert max(lengths) == 1 or max(lengths) * row_bytes <= policies.PART
+    assert len(runs) == 1 or n * row_bytes > policies.PART
+
+
+def test_small_partitions_are_made_together_while_each_that_can_run_has_its_tasks() -> None:
+    assert policies.together(policies.TOGETHER // 4, 64, 2) == 4
+    assert policies.together(policies.TOGETHER // 4, 12, 2) == 12 // (2 * policies.QUEUED[0])
+    assert policies.together(0, 64, 1) == 64 // policies.QUEUED[0]
+    assert policies.together(policies.PART, 64, 1) == policies.together(1, 1, 9) == 1
+
+
+def test_a_task_more_waits_for_each_that_runs_and_more_of_small_ones() -> None:
+    assert [policies.queued(size) for size in (policies.PART, policies.SMALL // 5, 0)] == [2, 5, 8]
+
+
+def test_an_actor_takes_the_next_call_while_one_runs() -> None:
+    assert [policies.room(3, calls) for calls in (0, 5, 6, 9)] == [6, 1, 0, 0]
+
+
+LOAD = Load(
+    actors=4, least=1, most=9, spare=True, starting=False, gpu=False, busy=4.0, wait_s=0.5, call_s=0.2, start_s=2.0
+)
+
+
+@given(st.integers(1, 5), st.integers(0, 5), st.data())
+def test_actors_stay_within_their_bounds(least: int, more: int, data: st.DataObject) -> None:
+    actors, spare = data.draw(st.integers(least, least + more)), data.draw(st.booleans())
+    times = {"busy": data.draw(st.floats(0, actors)), "wait_s": data.draw(st.floats(0, 9))}
+    wanted = policies.actors_wanted(replace(LOAD, actors=actors, least=least, most=least + more, spare=spare, **times))
+    assert least <= wanted <= least + more and wanted <= actors + spare
 
 
 def test_actors_are_as_many_as_their_queue_needs() -> None:
-    load = Load(actors=4, least=1, most=9, busy=4.0, wait_s=0.5, call_s=0.2, start_s=2.0)
-    assert policies.actors_wanted(load) == 4  # all busy, and the queue is gone before another one is up
-    assert policies.actors_wanted(replace(load, wait_s=2.5)) == 5
-    assert policies.actors_wanted(replace(load, busy=2.5)) == 3
-    assert policies.actors_wanted(replace(load, busy=2.8)) == 4
+    assert policies.actors_wanted(LOAD) == 4  # all busy, and the queue is gone before another one is up
+    assert policies.actors_wanted(replace(LOAD, wait_s=2.5)) == 5
+    assert policies.actors_wanted(replace(LOAD, wait_s=2.5, most=0)) == 5
+    assert policies.actors_wanted(replace(LOAD, busy=2.5)) == 3
+    assert policies.actors_wanted(replace(LOAD, busy=2.8)) == 4
+
+
+def test_actors_start_one_at_a_time_where_there_is_room_and_those_on_a_gpu_stay() -> None:
+    assert policies.actors_wanted(replace(LOAD, wait_s=2.5, spare=False)) == 4
+    assert policies.actors_wanted(replace(LOAD, wait_s=2.5, starting=True)) == 4
+    assert policies.actors_wanted(replace(LOAD, busy=0.0, starting=True)) == 4
+    assert policies.actors_wanted(replace(LOAD, busy=0.0, gpu=True)) == 4
 
 
 def test_averages_are_of_the_last_seconds() -> None:
@@ -252,26 +295,46 @@ def test_algorithm_2_adds_what_the_operators_after_the_source_take_in() -> None:
 
 # The simulator, which is worth something only where it is right.
 
-KINDS: dict[str, Callable[[], Policy]] = {
-    "Ray Data": RayData,
-    "fixed": lambda: RayData(adaptive=False, fixed=3),
-    "in order": lambda: RayData(in_order=True),
-    "leat": Leat,
-    "leat without order": lambda: Leat(in_order=False),
+def asked(path: str, *classes: str) -> set[str]:
+    """The functions of policies that a file imports, or that classes of it ask for."""
+    found = set[str]()
+    for node in ast.parse((ROOT / path).read_text()).body:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").endswith("policies"):
+            found |= {each.name for each in node.names}
+        elif isinstance(node, ast.ClassDef) and node.name in classes:
+            attributes = [each for each in ast.walk(node) if isinstance(each, ast.Attribute)]
+            found |= {each.attr for each in attributes if ast.unparse(each.value) == "policies"}
+    return {name for name in found if isfunction(getattr(policies, name, None))}
+
+
+def test_the_simulator_asks_what_the_loader_asks() -> None:
+    loader = asked("python/leat/ray/flow.py") | asked("python/leat/ray/actors.py")
+    simulated = asked("bench/cluster_model.py", "Leat") | asked("bench/cluster_sim.py")
+    assert loader - simulated == {"together"}  # of small partitions; there are none
+    assert simulated <= loader
+
+
+KINDS: dict[str, tuple[Any, bool]] = {
+    "Ray Data": (RayData, False),
+    "fixed": (partial(RayData, adaptive=False, fixed=3), False),
+    "in order": (RayData, True),
+    "leat": (Leat, True),
+    "leat without order": (Leat, False),
 }
 
 
-@pytest.mark.parametrize("make", KINDS.values(), ids=list(KINDS))
-@given(seed=st.integers(0, 1 << 30), stage=st.booleans(), mtbf=st.sampled_from([20.0, 200.0]))
+@pytest.mark.parametrize(("make", "in_order"), KINDS.values(), ids=list(KINDS))
+@given(seed=st.integers(0, 1 << 30), stages=st.integers(0, 2), mtbf=st.sampled_from([20.0, 200.0]))
 def test_all_work_is_delivered_once_whatever_fails(
-    make: Callable[[], Policy], seed: int, stage: bool, mtbf: float
+    make: Any, in_order: bool, seed: int, stages: int, mtbf: float
 ) -> None:
-    ops = (Op("make", 0.4, 10), Op("infer", 0.1, 5, gpu=True)) if stage else (Op("make", 0.4, 10),)
-    job = Job(ops, 60, 4, batch=3, step_s=0.5, jitter=0.2)
+    ops = (Op(0.4, 10), Op(0.1, 5), Op(0.1, 5, gpu=True))
+    job = Job(ops[:1] + ops[3 - stages :], 60, 4, batch=3, in_order=in_order, step_s=0.5, jitter=0.2)
 
     def run() -> Sim:
         nodes = [Node(2, 1), *[Node(1, speed=0.5 if n % 3 else 1.0) for n in range(6)]]
-        sim = Sim(job, nodes, 1200, make(), seed, detect_s=3.0)
+        sim = Sim(job, nodes, 1200, make, seed)
+        sim.detect_s = 3.0
         sim.fail_at_random(mtbf, 10.0)
         return sim.run(5000.0)
 
@@ -296,8 +359,8 @@ def test_the_memory_sweep_has_the_papers_shape() -> None:
 
 
 def test_a_lost_node_costs_its_share() -> None:
-    sim = failure(Leat(), 9600, 100.0, 300.0)
-    before, without, after = rate(sim, 30, 100), rate(sim, 150, 300), rate(sim, 330, 430)
+    sim = failure(Leat, True, 9600, 100.0, 300.0)
+    before, without, after = rate(sim, 30, 100), rate(sim, 180, 300), rate(sim, 330, 430)
     assert without == pytest.approx(before * 4 / 12, rel=0.05)
     assert after == pytest.approx(before, rel=0.05)
     assert longest_gap(sim) > 14.6  # until Ray finds the node dead

@@ -10,10 +10,8 @@ import ray
 from ray.exceptions import RayError
 
 from ..errors import InvalidError
-from .policies import Load, actors_wanted, averaged
+from .policies import Load, actors_wanted, averaged, room
 from .stages import Runner, Stage
-
-QUEUED = 2  #: calls of an actor at a time: one that runs, and the next one, whose rows fly
 
 
 def connected() -> Any:
@@ -78,17 +76,17 @@ class Pool:
     def room(self, calls: int, cpus: float) -> int:
         """How many of so many calls the actors take now, with one actor more or less if that is due
         (:func:`policies.actors_wanted`). `cpus`: those that no actor and no task has."""
-        wanted = self._wanted(calls)
-        if wanted > len(self._actors) and cpus >= self.stage.num_cpus:
+        wanted = self._wanted(calls, cpus)
+        if wanted > len(self._actors):
             self._start()
         elif wanted < len(self._actors):
             idle = [actor for actor in self._actors if not actor.calls]
             if idle:
                 self._actors.remove(idle[-1])
                 connected().kill(idle[-1].handle)
-        return sum(max(0, QUEUED - len(actor.calls)) for actor in self._actors)
+        return room(len(self._actors), sum(len(actor.calls) for actor in self._actors))
 
-    def _wanted(self, calls: int) -> int:
+    def _wanted(self, calls: int, cpus: float) -> int:
         """How many actors there should be."""
         there, now = len(self._actors), time.monotonic()
         places = [actor.where for actor in self._actors if not actor.is_there]
@@ -100,13 +98,10 @@ class Pool:
         self._busy = averaged(self._busy, sum(bool(actor.calls) for actor in self._actors), now - self._looked)
         self._wait_s = averaged(self._wait_s, calls * call_s / max(1, there), now - self._looked)
         self._looked = now
-        if len(up) < len(places):
-            return there  # one is still on its way to a node
-        most = self._most or there + 1
-        if not self._most and connected().available_resources().get("GPU", 0) < self.stage.num_gpus:
-            most = there
-        least = there if self.stage.num_gpus else self._least  # a model that lies on a GPU stays
-        return actors_wanted(Load(there, least, max(least, most), self._busy, self._wait_s, call_s, self.start_s))
+        least, most, gpus = self._least, self._most, self.stage.num_gpus
+        spare = cpus >= self.stage.num_cpus and bool(most or connected().available_resources().get("GPU", 0) >= gpus)
+        times = (self._busy, self._wait_s, call_s, self.start_s)
+        return actors_wanted(Load(there, least, most, spare, len(up) < len(places), gpus > 0, *times))
 
     def take(self, call: Any) -> Actor:
         """The actor for a call that there is room for."""

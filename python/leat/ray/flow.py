@@ -23,17 +23,13 @@ from .. import __version__
 from ..errors import BrokenSampleError, Error, InvalidError
 from .actors import Pool, connected
 from .parts import Assembled, Assembling, Made, owned, rows_between
-from .policies import Call, Make, Partition, Queue, State, admit, ahead, grown, peak_bytes
+from .policies import PART, Call, Make, Partition, Queue, State, admit, ahead, cut, grown, peak_bytes, queued, together
 from .stages import Stage
 from .tasks import Failed, Ran, make, make_sized
 
 READY = 2  #: batches that are put together before they are asked for
 TRIES = 3  #: workers that a partition may take with it; then its rows are made one by one, and the row is broken that
 #: takes as many
-QUEUED = (2, 8)  #: tasks for each that can run: at least the next one waits at its node, and more where they are small
-SMALL = 4 << 20  #: bytes of all that wait at a node, about
-PART = 16 << 20  #: bytes of a partition, about
-TOGETHER = 1 << 20  #: bytes of partitions that one task makes, where they are smaller: a task costs milliseconds
 LOOK_S = 0.05  #: how long a look at what flies waits
 KNOWN = 4096  #: calls of stages whose hashes are kept, to compare
 PATIENCE_S = 10.0  #: how long nothing may come before it is said what is waited for
@@ -204,20 +200,13 @@ class Flow:
             calls = [Piece(k, step, a, min(n, of - a)) for a in range(first, wanted[1], n)]
             levels.append(calls)
             wanted = (first, calls[-1].first + calls[-1].n)
-        levels.append([Piece(0, step, a, b - a) for a, b in self._runs(*wanted)])
+        runs = [wanted] if self._job.together else cut(*wanted, self.row_bytes)
+        levels.append([Piece(0, step, a, b - a) for a, b in runs])
         levels.reverse()
         for before, level in zip(levels, levels[1:]):
             for piece in level:
                 piece.inputs = _overlaps(before, piece.first, piece.first + piece.n)
         return [piece for level in levels for piece in level], _overlaps(levels[-1], rows.start, rows.stop)
-
-    def _runs(self, first: int, end: int) -> list[tuple[int, int]]:
-        """Rows in runs of about the bytes of a partition."""
-        rows = end - first
-        size = rows if self._job.together else max(1, min(rows, PART // max(1, self.row_bytes)))
-        n = -(-rows // size)
-        borders = [first + i * rows // n for i in range(n + 1)]
-        return list(zip(borders, borders[1:]))
 
     def take(self, key: tuple[int, int]) -> Assembled:
         """Waits for a batch that was asked for. It stays until it is dropped.
@@ -305,9 +294,9 @@ class Flow:
         if not order:
             return
         flying, n = sum(pieces[0][1].level == 0 for pieces in self._flying.values()), max(1, self.slots())
-        each = max(1, order[0].pieces[0].n * self.row_bytes)
-        many = 1 if self._pools else max(1, min(TOGETHER // each, len(order) // (QUEUED[0] * n)))  # that a task makes
-        slots = (min(max(SMALL // (many * each), QUEUED[0]), QUEUED[1]) * n - flying) * many
+        each = order[0].pieces[0].n * self.row_bytes
+        many = 1 if self._pools else together(each, len(order), n)
+        slots = (queued(many * each) * n - flying) * many
         state = State(
             self._job.budget_bytes,
             self._held(order),

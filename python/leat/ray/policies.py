@@ -3,8 +3,9 @@
 
 Plain numbers go in and decisions come out; nothing here knows Ray, a clock or a process. Two families:
 
-- `admit`, `ahead`, `actors_wanted` and what they rest on are leat's own. Whatever is launched has room for all that it
-  will become until it is delivered, so nothing that runs waits for memory and nothing spills.
+- `admit`, `cut`, `ahead`, `together`, `queued`, `room`, `actors_wanted` and what they rest on are leat's own. Whatever
+  is launched has room for all that it will become until it is delivered, so nothing that runs waits for memory and
+  nothing spills.
 - `launch`, `seconds_per_partition` and `refilled` are Algorithms 1 and 2 of the paper that describes Ray Data: "The
   Streaming Batch Model for Efficient and Fault-Tolerant Heterogeneous Execution", arXiv 2501.12407. leat does not
   schedule by them; the simulator shows them beside leat's.
@@ -20,7 +21,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+PART = 16 << 20  #: bytes of a partition, about
+TOGETHER = 1 << 20  #: bytes of partitions that one task makes, where they are smaller: a task costs milliseconds
+QUEUED = (2, 8)  #: tasks for each that can run: at least the next one waits at its node, and more where they are small
+SMALL = 4 << 20  #: bytes of all that wait at a node, about
 MOST_AHEAD = 64  #: batches that are asked for at a time
+CALLS = 2  #: calls of an actor at a time: one that runs, and the next one, whose rows fly
 BUSY = 0.9  #: the share of their time for which actors may be busy where there would be one less
 MEAN_S = 5.0  #: of averages by which actors are counted
 
@@ -46,7 +52,7 @@ class Call:
 class Queue:
     """A stage with what waits for it."""
 
-    free: int  #: actors without a call
+    free: int  #: calls that its actors take now (`room`)
     calls: Sequence[Call] = ()  #: that wait, in order
     growth: float | None = None  #: largest ratio of bytes out to bytes in so far (`grown`); None before the first call
 
@@ -136,13 +142,40 @@ def ahead(budget_bytes: int, batch_bytes: int) -> int:
     return max(2, min(MOST_AHEAD, budget_bytes // max(1, batch_bytes)))
 
 
+def cut(first: int, end: int, row_bytes: int) -> list[tuple[int, int]]:
+    """Rows of a batch in partitions: runs of about equal length and of at most `PART` bytes, or of one row."""
+    rows = end - first
+    n = -(-rows // max(1, PART // max(1, row_bytes)))
+    borders = [first + i * rows // n for i in range(n + 1)]
+    return list(zip(borders, borders[1:]))
+
+
+def together(part_bytes: int, batches: int, tasks: int) -> int:
+    """How many partitions a task makes, where so many batches are wanted and so many tasks run at a time: small ones
+    are made together, as long as each that can run has its tasks."""
+    return max(1, min(TOGETHER // max(1, part_bytes), batches // (QUEUED[0] * tasks)))
+
+
+def queued(task_bytes: int) -> int:
+    """How many tasks are launched for each that can run."""
+    return min(max(SMALL // max(1, task_bytes), QUEUED[0]), QUEUED[1])
+
+
+def room(actors: int, calls: int) -> int:
+    """How many calls so many actors take now that have so many already."""
+    return max(0, CALLS * actors - calls)
+
+
 @dataclass(frozen=True)
 class Load:
     """How busy the actors of a stage are. `busy` and `wait_s` are averages over the last few seconds (`averaged`)."""
 
     actors: int
     least: int
-    most: int
+    most: int  #: 0: no bound
+    spare: bool  #: the cluster has room for one more, which no actor and no task needs
+    starting: bool  #: one is still on its way to a node
+    gpu: bool  #: they have GPUs
     busy: float  #: of them, those that had a call
     wait_s: float  #: of a call in the queue
     call_s: float  #: of one call
@@ -151,14 +184,17 @@ class Load:
 
 def actors_wanted(load: Load) -> int:
     """The number of actors that a stage should have, between its bounds: one more where its calls wait longer than both
-    a call and the start of an actor take (a shorter queue is gone before it could help), one less where the others can
-    do the work of all. Actors hold their CPUs, so an idle one is a maker less."""
+    a call and the start of an actor take (a shorter queue is gone before it could help) and there is room for it, one
+    less where the others can do the work of all. Actors hold their CPUs, so an idle one is a maker less; but a model
+    that lies on a GPU stays there. They start one at a time."""
     wanted = load.actors
+    if load.starting:
+        return wanted
     if load.wait_s > max(load.call_s, load.start_s):
-        wanted += 1
-    elif load.busy <= BUSY * (load.actors - 1):
+        wanted += load.spare
+    elif load.busy <= BUSY * (load.actors - 1) and not load.gpu:
         wanted -= 1
-    return max(load.least, min(load.most, wanted))
+    return max(load.least, min(load.most or wanted, wanted))
 
 
 def averaged(average: float, now: float, passed_s: float) -> float:
