@@ -77,7 +77,7 @@ class Task:
 class Policy(Protocol):
     """The scheduler of a run: `act` launches what can be launched, after each event."""
 
-    in_order: bool
+    takes: str  #: what the consumer takes: "order": batches in order; "batches": those that are whole; "any": objects
 
     def begin(self, sim: Sim) -> None: ...
     def act(self, sim: Sim) -> None: ...
@@ -103,7 +103,9 @@ class Sim:
         self.count = [0] * len(job.ops)  #: running tasks
         self.used = self.peak = 0  #: bytes in stores
         self.ready, self.ready_of = 0, defaultdict[int, int](int)
-        self.taken, self.batches = 0, -(-job.units // job.batch)
+        self.whole, self.passed = list[int](), set[int]()  #: heaps of batches; those that were taken beyond `first`
+        self.first = self.taken = 0  #: the earliest batch that was not taken; how many were
+        self.batches = -(-job.units // job.batch)
         self.busy_until = 0.0  #: the consumer with its batch
         self.delivered = list[tuple[float, int]]()  #: (when, units)
         self.repeated = 0  #: source tasks that ran more than once
@@ -179,8 +181,11 @@ class Sim:
                 heapq.heappush(self.queues[task.op + 1], (task.unit, part))
                 self.place[task.unit, part] = task.node
             else:
+                batch = task.unit // self.job.batch
                 self.ready += 1
-                self.ready_of[task.unit // self.job.batch] += 1
+                self.ready_of[batch] += 1
+                if self.ready_of[batch] == self.parts_of(batch):
+                    heapq.heappush(self.whole, batch)
         self.consume()
 
     def leave(self, serial: int, lost: bool) -> Task:
@@ -192,12 +197,25 @@ class Sim:
         self.policy.ended(self, task, lost)
         return task
 
+    def parts_of(self, batch: int) -> int:
+        return min(self.job.batch, self.job.units - batch * self.job.batch) * self.job.split
+
     def consume(self) -> None:
         if self.now < self.busy_until or self.taken == self.batches:
             return
-        parts = min(self.job.batch, self.job.units - self.taken * self.job.batch) * self.job.split
-        if (self.ready_of[self.taken] if self.policy.in_order else self.ready) < parts:
-            return
+        if self.policy.takes == "any":
+            if self.ready < self.parts_of(self.taken):
+                return
+            batch = self.taken
+        else:
+            if not self.whole or (self.policy.takes == "order" and self.whole[0] != self.first):
+                return
+            batch = heapq.heappop(self.whole)
+        parts = self.parts_of(batch)
+        self.passed.add(batch)
+        while self.first in self.passed:
+            self.passed.remove(self.first)
+            self.first += 1
         self.ready -= parts
         self.used -= parts * self.job.bytes_after(len(self.job.ops) - 1)
         self.taken += 1

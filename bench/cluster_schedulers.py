@@ -20,7 +20,7 @@ class RayData:
     """Algorithms 1 and 2; or, not `adaptive`, no budget and a fixed number of tasks for each operator on CPUs."""
 
     def __init__(self, adaptive: bool = True, fixed: int | None = None, in_order: bool = False):
-        self.adaptive, self.fixed, self.in_order = adaptive, fixed, in_order
+        self.adaptive, self.fixed, self.takes = adaptive, fixed, "order" if in_order else "any"
 
     def begin(self, sim: Sim) -> None:
         self.budget = float(sim.store) if self.adaptive else float("inf")
@@ -79,7 +79,7 @@ class Leat:
     """leat's policies: the source is the program, operators after it are stages with actors."""
 
     def __init__(self, in_order: bool = True):
-        self.in_order = in_order
+        self.takes = "order" if in_order else "batches"
 
     def begin(self, sim: Sim) -> None:
         job = sim.job
@@ -96,17 +96,17 @@ class Leat:
 
     def act(self, sim: Sim) -> None:
         job, batch = sim.job, sim.job.batch
-        ends = sim.taken + policies.ahead(self.budget, batch * job.output(0))
+        ends = sim.first + policies.ahead(self.budget, batch * job.output(0))
         units = takewhile(lambda unit: unit // batch < ends, sim.wanted())
         wanted = (Partition(unit // batch, unit % batch, job.output(0)) for unit in units)
         stages = [
             Queue(len(sim.free[place]), [Call(u // batch, u % batch * job.split + part) for u, part in queue], growth)
             for place, queue, growth in zip(self.places[1:], sim.queues[1:], self.growth)
         ]
-        launched = sim.fresh - sim.taken * batch - len(sim.lost)
+        launched = sim.fresh - sim.taken * batch - len(sim.lost)  # and not taken
         held = launched * policies.peak_bytes(job.output(0), self.growth)
         self.most_held = max(self.most_held, held)
-        for go in policies.admit(State(self.budget, held, sim.taken, wanted, len(sim.free[0]), stages)):
+        for go in policies.admit(State(self.budget, held, sim.first, wanted, len(sim.free[0]), stages)):
             op = 0 if isinstance(go, Make) else go.stage + 1
             node = sim.free[self.places[op]].popleft()
             if isinstance(go, Make):
