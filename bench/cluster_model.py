@@ -17,19 +17,17 @@ from itertools import chain, count, takewhile
 from typing import Any
 
 from leat.ray import policies
-from leat.ray.policies import Call, Load, Make, Operator, Partition, Pipeline, Queue, State
+from leat.ray.policies import LOOK_S, Call, Load, Make, Operator, Partition, Pipeline, Queue, State
 
 MB, GB = 1 << 20, 1 << 30
 TASK_S = 1.7e-3  #: CPU seconds of an empty task, all processes of Ray together (measured with Ray 2.60)
 ACTOR_S = 1.0  #: until an actor that has its place takes calls
-LOOK_S = 0.25  #: between looks at actors
 
 
 @dataclass(frozen=True)
 class Op:
-    row_s: float  #: of work, at speed 1
+    row_s: float  #: of work, also with the store, at speed 1
     row_bytes: int  #: of its output
-    store_s: float = 0.0  #: to read a row's input and write its output
     gpu: bool = False
 
 
@@ -42,7 +40,7 @@ class Job:
     rows: int
     split: int = 1
     batch: int = 1
-    in_order: bool = True  #: the consumer takes batches in order, or whatever is ready
+    takes: str = "order"  #: the consumer: batches in "order"; "batches" that are whole; "any" objects
     step_s: float = 0.0  #: its own time for a batch
     jitter: float = 0.0  #: spread of the logarithm of a task's time
 
@@ -57,7 +55,7 @@ class Job:
     def task_s(self, op: int) -> float:
         """At speed 1."""
         rows = self.rows if op == 0 else self.rows // self.split
-        return rows * (self.ops[op].row_s + self.ops[op].store_s) + TASK_S
+        return rows * self.ops[op].row_s + TASK_S
 
 
 @dataclass
@@ -97,7 +95,8 @@ class Sim:
         self.count, self.ended = [0 for _ in job.ops], [0 for _ in job.ops]  #: tasks that run, and that have ended
         self.used = self.peak = 0  #: bytes in stores
         self.ready, self.ready_of = 0, defaultdict[int, int](int)
-        self.taken, self.batches, self.busy_until = 0, -(-job.units // job.batch), 0.0  #: by the consumer
+        self.whole, self.passed = list[tuple[int, int]](), set[int]()  #: heap of (batch, its objects); those taken
+        self.first, self.taken, self.busy_until = 0, 0, 0.0  #: the earliest batch not taken; how many are
         self.delivered = list[tuple[float, int]]()  #: (when, units)
         self.repeated = 0  #: source tasks that ran more than once
         for node in range(len(nodes)):
@@ -109,7 +108,7 @@ class Sim:
 
     def run(self, limit_s: float = 1e6) -> Sim:
         self.policy.act()
-        while self.taken < self.batches and self.events and self.now < limit_s:
+        while self.taken * self.job.batch < self.job.units and self.events and self.now < limit_s:
             self.now, _, action = heapq.heappop(self.events)
             action()
             if not self.events or self.events[0][0] > self.now:
@@ -148,8 +147,7 @@ class Sim:
             if task.op + 1 < len(self.job.ops):
                 heapq.heappush(self.queues[task.op + 1], (task.unit, part, task.node))
             else:
-                self.ready += 1
-                self.ready_of[task.unit // self.job.batch] += 1
+                self.give(task.unit // self.job.batch)
         self.consume()
 
     def leave(self, task: Task, lost: bool) -> None:
@@ -164,11 +162,23 @@ class Sim:
             self.used -= self.job.output(task.op)
             self.lost.add(task.unit)
 
+    def give(self, batch: int) -> None:
+        """The consumer has an object of that batch, or of the one that it fills with any."""
+        if self.job.takes == "any":
+            batch = self.taken + self.ready // (self.job.batch * self.job.split)
+        parts = min(self.job.batch, self.job.units - batch * self.job.batch) * self.job.split
+        self.ready += 1
+        self.ready_of[batch] += 1
+        if self.ready_of[batch] == parts:
+            heapq.heappush(self.whole, (batch, parts))
+
     def consume(self) -> None:
-        if self.now < self.busy_until or self.taken == self.batches:
-            return
-        parts = min(self.job.batch, self.job.units - self.taken * self.job.batch) * self.job.split
-        if (self.ready_of[self.taken] if self.job.in_order else self.ready) >= parts:
+        there = self.whole and (self.job.takes != "order" or self.whole[0][0] == self.first)
+        if there and self.now >= self.busy_until:
+            batch, parts = heapq.heappop(self.whole)
+            self.passed.add(batch)
+            while self.first in self.passed:
+                self.first += 1
             self.ready -= parts
             self.used -= parts * self.job.bytes_after(len(self.job.ops) - 1)
             self.taken += 1
@@ -252,8 +262,7 @@ class RayData:
             for op in launched:
                 self.go(op)
         if not sim.running and sim.now >= sim.busy_until:  # full: the last one that can goes on, and spills
-            able = [op for op in range(1, len(self.job.ops)) if sim.queues[op]]
-            able = able or [0] * bool(sim.lost or sim.fresh < self.job.units)
+            able = [op for op, waits in enumerate([sim.lost or sim.fresh < self.job.units, *sim.queues[1:]]) if waits]
             for op in able[-1:]:
                 self.go(op)
 
@@ -267,7 +276,7 @@ class Leat:
         sizes = [self.job.bytes_after(op) for op in range(len(self.job.ops))]
         self.growths = [policies.grown(None, into, out) for into, out in zip(sizes, sizes[1:])]  # the truth
         most = self.job.batch * policies.peak_bytes(self.job.output(0), self.growths)
-        self.budget, self.most_held = max(0, sim.store - most), 0
+        self.budget = max(0, sim.store - most)
         self.tasks = deque[int]()  # units whose tasks wait for a CPU
         self.given = [0 for _ in sizes]  # calls that wait at actors
         self.asked, self.starting = set[int](), set[int]()  # stages with an actor that has no place yet; that is not up
@@ -284,7 +293,7 @@ class Leat:
 
     def act(self) -> None:
         sim, batch, split, size = self.sim, self.job.batch, self.job.split, self.job.output(0)
-        ends = sim.taken + policies.ahead(self.budget, batch * size)
+        ends = sim.first + policies.ahead(self.budget, batch * size)
         units = takewhile(lambda unit: unit // batch < ends, sim.wanted())
         wanted = (Partition(unit // batch, unit % batch, size) for unit in units)
         slots = policies.queued(size) * max(1, self.cpus()) - len(self.tasks) - sim.count[0]
@@ -295,8 +304,7 @@ class Leat:
             waits = sorted(sim.queues[op])[self.given[op] :]
             stages.append(Queue(room, [Call(u // batch, u % batch * split + part) for u, part, _ in waits], growth))
         held = (sim.fresh - sim.taken * batch - len(sim.lost)) * policies.peak_bytes(size, known)
-        self.most_held = max(self.most_held, held)
-        for go in policies.admit(State(self.budget, held, sim.taken, wanted, slots, stages)):
+        for go in policies.admit(State(self.budget, held, sim.first, wanted, slots, stages)):
             if isinstance(go, Make):
                 self.tasks.append(sim.launch(go.partition.batch * batch + go.partition.part))
             else:

@@ -28,25 +28,20 @@ SWEEP: dict[str, tuple[Make, Sequence[tuple[int, float]], Sequence[int | None]]]
     "leat, three operators": (Leat, ((6, 4), *MOST), ()),
     "leat, one program": (Leat, ((6, 4), *MOST), ()),
 }
-ORDERED: dict[str, tuple[Make, bool]] = {
-    "Ray Data": (RayData, False),
-    "Ray Data, in order": (RayData, True),
-    "leat": (Leat, True),
-    "leat, in_order=False": (Leat, False),
+ORDERED: dict[str, tuple[Make, str]] = {  # and what the consumer takes
+    "Ray Data": (RayData, "any"),
+    "Ray Data, in order": (RayData, "order"),
+    "leat": (Leat, "order"),
+    "leat, in_order=False": (Leat, "batches"),
 }
 
 
 def sweep(name: str) -> list[Sim]:
-    apart = Op(1.0, FRAME, WRITE_S), Op(0.5, FRAME, RELAY_S)
-    made = (Op(1.5, FRAME, RELAY_S),) if name == "leat, one program" else apart
+    apart = Op(1.0 + WRITE_S, FRAME), Op(0.5 + RELAY_S, FRAME)
+    made = (Op(1.5 + RELAY_S, FRAME),) if name == "leat, one program" else apart
     job = Job((*made, Op(0.5, 0, gpu=True)), 160, 5, 1 if name == "no repartition" else 5)
     make, settings, _ = SWEEP[name]
     return [Sim(job, [Node(cpus, 4)], int(gb * GB), make).run() for cpus, gb in settings]
-
-
-def rows_of(make: Make, rows: int, row_bytes: int) -> int:
-    """Of a source task: Ray Data's makes all of these; leat cuts them as the loader does."""
-    return rows // len(cut(0, rows, row_bytes)) if make is Leat else rows
 
 
 # The paper's loss of a node: 12 CPUs decode 26 videos a second, and 8 of them go for a quarter of an hour.
@@ -54,10 +49,11 @@ VIDEO_CPU_S, VIDEO_GPU_S = 12 / 26.0, 1 / 31.6
 VIDEOS, FAIL_S, BACK_S, CHECKPOINT_S = 54_400, 900.0, 1800.0, 360.0
 
 
-def failure(make: Make, in_order: bool, videos: int = VIDEOS, fail_s: float = FAIL_S, back_s: float = BACK_S) -> Sim:
-    rows = rows_of(make, 32, MB)
+def failure(make: Make, takes: str, videos: int = VIDEOS, fail_s: float = FAIL_S, back_s: float = BACK_S) -> Sim:
+    tasks = len(cut(0, 32, MB)) if make is Leat else 1  # of a batch
+    rows = 32 // tasks
     ops = (Op(VIDEO_CPU_S, MB), Op(VIDEO_GPU_S, 0, gpu=True))
-    job = Job(ops, videos // rows, rows, batch=32 // rows, in_order=in_order, jitter=0.1)
+    job = Job(ops, videos // rows, rows, batch=tasks, takes=takes, jitter=0.1)
     sim = Sim(job, [Node(4, 1), Node(8)], 4 * GB, make)
     sim.at(fail_s, lambda: sim.fail(1, back_s - fail_s))
     return sim.run()
@@ -65,18 +61,17 @@ def failure(make: Make, in_order: bool, videos: int = VIDEOS, fail_s: float = FA
 
 # Nodes of one CPU, each tenth at a quarter of the speed, one rank for three of them; the costs of photos were measured.
 MAKE_S, TAKE_S = 0.925e-3, 0.275e-3  #: CPU of a photo: 0.65 ms to make, and 0.55 through the store, half on each side
-MTBF_S, DOWN_S = 6 * 3600.0, 120.0
 PHOTO, STORE = 224 * 224 * 3, 1200 * MB  #: bytes; of a node, 30% of 4 GB as Ray takes it
 ROWS, RANK_NODES, ROUNDS = 512, 3, 40  #: photos of a rank's step; nodes of a rank; as many photos that a node makes
 
 
-def scale(nodes: int, make: Make, in_order: bool) -> Sim:
-    rows, ranks = rows_of(make, ROWS, PHOTO), -(-nodes // RANK_NODES)
-    tasks = ROWS // rows  # for a step of a rank
+def scale(nodes: int, make: Make, takes: str) -> Sim:
+    tasks, ranks = len(cut(0, ROWS, PHOTO)) if make is Leat else 1, -(-nodes // RANK_NODES)
+    rows = ROWS // tasks
     step_s = TAKE_S * rows * tasks
-    job = Job((Op(MAKE_S, PHOTO),), ROUNDS * nodes * tasks, rows, 1, ranks * tasks, in_order, step_s, jitter=0.05)
+    job = Job((Op(MAKE_S, PHOTO),), ROUNDS * nodes * tasks, rows, 1, ranks * tasks, takes, step_s, jitter=0.05)
     sim = Sim(job, [Node(1, speed=0.25 if n % 10 == 9 else 1.0) for n in range(nodes)], nodes * STORE, make)
-    sim.fail_at_random(MTBF_S, DOWN_S)
+    sim.fail_at_random(6 * 3600.0, 120.0)
     return sim.run()
 
 
@@ -97,9 +92,9 @@ def efficiency(sim: Sim) -> float:
 
 
 def table(title: str, head: Sequence[object], rows: Mapping[str, Sequence[str]]) -> None:
-    print(f"\n{title}\n\n{'':24}" + "".join(f"{cell!s:>21}" for cell in head))
-    for name, cells in rows.items():
-        print(f"{name:24}" + "".join(f"{cell:>21}" for cell in cells), flush=True)
+    print(f"\n{title}\n")
+    for name, cells in {"": head, **rows}.items():
+        print(f"{name:24}" + "".join(f"{cell!s:>21}" for cell in cells), flush=True)
 
 
 def plot(path: str, swept: dict[str, list[Sim]], failed: dict[str, Sim], scaled: dict[str, list[Sim]]) -> None:

@@ -19,7 +19,7 @@
 #define FULL 0.9     /* of the budget: no further batch fits */
 #define IDLE 0.5     /* actors that compute for less of their time wait for their rows */
 
-/* What is seen of one loader, and concluded. */
+/* One loader: as it was seen, and the conclusion. */
 struct watched {
     json_t *first, *last; /* as in docs/cli.md */
     json_t *looks;        /* how many, by limit */
@@ -118,8 +118,7 @@ static bool find_stage(const struct watched *w, const json_t **was, const json_t
     json_array_foreach(list, i, stage)
     {
         const char *name = json_string_value(json_object_get(stage, "name"));
-        if (!name || strncmp(w->limit, "stage ", 6) != 0 || strlen(w->limit) != strlen(name) + 8 ||
-            strncmp(w->limit + 7, name, strlen(name)) != 0)
+        if (!name || strncmp(w->limit, "stage ", 6) != 0 || strcmp(w->limit + 6, name) != 0)
             continue;
         *is = stage;
         *was = json_array_get(before, i);

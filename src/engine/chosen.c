@@ -13,9 +13,10 @@
 /* The planned batch of a step of the running epoch, from `at` on. */
 static bool find_step(const struct leat_loader *l, struct leat_position at, uint64_t step, struct leat_plan_batch *out)
 {
-    while (leat_plan_batch(l->plan, at, out) == LEAT_OK && out->step < step && !out->last)
+    int rc;
+    while (!(rc = leat_plan_batch(l->plan, at, out)) && out->step < step && !out->last)
         at = out->next;
-    return out->step == step;
+    return !rc && out->step == step;
 }
 
 static int enter(struct leat_loader *l, struct leat_error *error)
@@ -49,6 +50,10 @@ static int left(const struct leat_loader *l, uint64_t *step, struct leat_row_run
         else
             (*runs)[(*n)++] = (struct leat_row_run){part.step, i, 1};
     }
+    if (!*n) {
+        leat_free(*runs);
+        *runs = NULL;
+    }
     return LEAT_OK;
 }
 
@@ -79,13 +84,17 @@ static int numbers_of(struct leat_loader *l, const struct leat_row_run *runs, ui
                              run->step);
         if (run->first >= part.rows || run->n > part.rows - run->first)
             return leat_fail(error, LEAT_E_RANGE, "step %" PRIu64 " has %" PRIu64 " rows", run->step, part.rows);
-        for (uint64_t row = run->first; row < run->first + run->n && k < rows; row++)
+        for (uint64_t row = run->first; row < run->first + run->n && k < rows; row++) {
             numbers[k++] = part.begin + row;
+            if ((k > 1 && numbers[k - 1] <= numbers[k - 2]) || leat_unordered_was_received(l, part.at, row))
+                return leat_fail(error, LEAT_E_INVALID,
+                                 "row %" PRIu64 " of step %" PRIu64 " was received, or is not behind the one before it",
+                                 row, part.step);
+        }
     }
-    if (!leat_unordered_can_mark(l, numbers, rows) || !leat_unordered_is_near(l, numbers[rows - 1]))
-        return leat_fail(error, LEAT_E_INVALID,
-                         "rows do not rise, were received, or are too far from the earliest missing one");
-    return LEAT_OK;
+    if (!leat_unordered_is_near(l, numbers[rows - 1]))
+        return leat_fail(error, LEAT_E_INVALID, "step %" PRIu64 " is too far from the earliest missing row", part.step);
+    return leat_unordered_can_mark(l, numbers, rows) ? LEAT_OK : leat_fail(error, LEAT_E_NOMEM, "no memory for rows");
 }
 
 static int choose(struct leat_loader *l, const struct leat_row_run *runs, uint64_t n, uint64_t *step,
@@ -120,6 +129,8 @@ int leat_loader_choose(struct leat_loader *l, const struct leat_row_run *runs, u
     if (rc)
         return rc;
     rc = choose(l, runs, n, step, error);
+    l->due |= rc ? 0 : LEAT_DUE_WAKE | LEAT_DUE_WORK;
+    leat_loader_settle(l);
     leat_engine_unlock();
     return rc;
 }

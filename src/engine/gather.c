@@ -148,7 +148,7 @@ static int hand_out_whole(struct leat_loader *l, size_t index, const struct leat
     bool plain = !b->apart.listed && !l->unordered->received && leat_position_is(b->plan.at, l->consumer.at);
     if ((!plain && !leat_unordered_can_mark(l, b->apart.numbers, b->plan.rows)) ||
         (b->apart.recorded && !leat_unordered_is_near(l, b->apart.numbers[b->plan.rows - 1]))) {
-        if (!b->apart.recorded)
+        if (!b->apart.recorded || !l->record)
             return leat_fail(error, LEAT_E_NOMEM, "no memory for what was received");
         leat_log(
             LEAT_LOG_WARNING,

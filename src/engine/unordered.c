@@ -472,7 +472,7 @@ static int plan_recorded(struct leat_loader *l, struct leat_error *error)
 static int plan_chosen(struct leat_loader *l, struct leat_error *error)
 {
     struct leat_plan_batch part;
-    if (!l->unordered->n_chosen || leat_plan_batch(l->plan, l->unordered->serve, &part))
+    if (leat_plan_batch(l->plan, l->unordered->serve, &part) || l->unordered->n_chosen != part.rows || !part.rows)
         return error ? leat_fail(error, LEAT_E_INVALID, "no rows were chosen for the next batch") : LEAT_E_END;
     int rc = plan_listed(l, &part, l->unordered->chosen, error);
     l->unordered->n_chosen = rc ? l->unordered->n_chosen : 0;

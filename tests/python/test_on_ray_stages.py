@@ -385,10 +385,10 @@ def test_doctor_names_the_stage_that_limits_a_run(cluster: Any, photos: leat.Dat
             done.set()
             thread.join()
     (mine,) = [one for one in found if one["stage"]]
-    assert mine["limit"] == "stage 'sleeps'" and mine["shares"]["stage 'sleeps'"] > 0.5 and mine["looks"] >= 2
+    assert mine["limit"] == "stage sleeps" and mine["shares"]["stage sleeps"] > 0.5 and mine["looks"] >= 2
     assert mine["stage"]["name"] == "sleeps" and mine["stage"]["actors"] == 1
     assert mine["stage"]["seconds_per_row"] >= 0.05 and mine["stage"]["rows_per_second"] > 0 and mine["waits"] > 0.5
-    assert "The stage 'sleeps' is the limit in " in said and "actors=(1, N)" in said
+    assert "The stage sleeps is the limit in " in said and "actors=(1, N)" in said
 
 
 def doctor(*options: str) -> str:

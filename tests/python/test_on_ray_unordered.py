@@ -45,7 +45,17 @@ def rows(batches: Any) -> dict[int, tuple[Any, ...]]:
     return found
 
 
-@pytest.mark.parametrize("options", [{}, {"tail": "uneven", "rank": 1, "world_size": 3}, {"drop_last": True}], ids=str)
+RANK = {"rank": 1, "world_size": 3}
+OPENED: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "uneven": {"tail": "uneven", **RANK},
+    "padded": RANK,
+    "dropped": {"drop_last": True},
+    "none": {"drop_last": True, "batch_size": N + 1},
+}
+
+
+@pytest.mark.parametrize("options", OPENED.values(), ids=list(OPENED))
 def test_each_row_comes_once_and_is_that_of_one_host(
     cluster: Any, numbers: leat.Dataset, options: dict[str, Any]
 ) -> None:
@@ -55,6 +65,21 @@ def test_each_row_comes_once_and_is_that_of_one_host(
             assert [b.step for b in made] == list(range(len(far)))
             assert [len(b.ids) for b in made] == [len(b.ids) for b in want]
             assert rows(made) == rows(want)
+
+
+def test_an_epoch_that_begins_anew_has_all_its_rows(cluster: Any, numbers: leat.Dataset) -> None:
+    with opened(leat.Loader, numbers) as local, opened(leat.ray.Loader, numbers) as far:
+        want = rows(local)
+        batches = iter(far)
+        next(batches), next(batches)
+        state = far.state_dict()
+        for _ in range(2):
+            far.set_epoch(0)
+            assert rows(far) == want
+            far.load_state_dict(state)
+            next(iter(far))
+        with pytest.raises(leat.ClosedError, match="a newer iteration"):
+            next(batches)
 
 
 @pytest.mark.parametrize("first", [leat.ray.Loader, leat.Loader])
@@ -135,8 +160,14 @@ def test_an_error_is_raised_when_it_is_the_oldest_and_the_others_are_not_lost(
         return n
 
     outputs = {**OUTPUTS, "n": [leat.ops.Map(breaks)]}
-    with opened(leat.ray.Loader, numbers, outputs=outputs) as far, pytest.raises(ValueError, match="this one is bad"):
-        list(far)
+    with opened(leat.ray.Loader, numbers, outputs=outputs) as far:
+        batches, seen = iter(far), set[int]()
+        while len(seen) < 90:  # all full batches but the first one, whose error is the oldest from the beginning
+            try:
+                seen |= set(next(batches).ids.tolist())
+            except ValueError as e:
+                assert "this one is bad" in str(e)
+        assert bad not in seen
     with opened(leat.ray.Loader, numbers, outputs=outputs, on_error="skip") as far:
         made = list(far)
     assert sorted(i for b in made for i in b.ids.tolist()) == [i for i in range(N) if i != bad]

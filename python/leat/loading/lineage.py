@@ -237,7 +237,9 @@ class Lineage:
     def decisions(self, state: Mapping[str, Any]) -> Any:
         """The decisions that the order follows from: a state without its position, reports and counters, so that it is
         the same one for all steps between two decisions."""
-        left = {name: v for name, v in state.items() if name not in ("feedback", "counters", "counters_of")}
+        left = {n: v for n, v in state.items() if n not in ("feedback", "counters", "counters_of", "received")}
+        if "received" in state:
+            left["state"] = 1  # as in order, where no rows were received beyond the position
         folded = [entry for entry in state["log"][1:2] if entry["kind"] == "folded"]
         left["at"] = {"epoch": folded[0]["epoch"], "row": folded[0]["row"]} if folded else {"epoch": 0, "row": 0}
         return self._folder.keep_text(json.dumps(left), DECISIONS)

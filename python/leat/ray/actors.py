@@ -10,7 +10,7 @@ import ray
 from ray.exceptions import RayError
 
 from ..errors import InvalidError
-from .policies import Load, actors_wanted, averaged, room
+from .policies import LOOK_S, Load, actors_wanted, averaged, room
 from .stages import Runner, Stage
 
 
@@ -73,35 +73,44 @@ class Pool:
         self._actors.append(actor)
         return actor
 
-    def room(self, calls: int, cpus: float) -> int:
-        """How many of so many calls the actors take now, with one actor more or less if that is due
-        (:func:`policies.actors_wanted`). `cpus`: those that no actor and no task has."""
-        wanted = self._wanted(calls, cpus)
-        if wanted > len(self._actors):
-            self._start()
-        elif wanted < len(self._actors):
-            idle = [actor for actor in self._actors if not actor.calls]
-            if idle:
-                self._actors.remove(idle[-1])
-                connected().kill(idle[-1].handle)
+    def room(self) -> int:
+        """How many calls the actors take now."""
         return room(len(self._actors), sum(len(actor.calls) for actor in self._actors))
 
-    def _wanted(self, calls: int, cpus: float) -> int:
-        """How many actors there should be."""
-        there, now = len(self._actors), time.monotonic()
-        places = [actor.where for actor in self._actors if not actor.is_there]
-        up = connected().wait(places, num_returns=len(places), timeout=0)[0] if places else []
-        for actor in self._actors:
+    def resize(self, calls: int, cpus: float) -> None:
+        """Starts or ends an actor where that is due for so many calls (:func:`policies.actors_wanted`): a few times a
+        second. `cpus`: those that no actor and no task has."""
+        now = time.monotonic()
+        if now - self._looked < LOOK_S:
+            return
+        passed, self._looked = now - self._looked, now
+        there, starting = len(self._actors), self._starting(now)
+        call_s = self.seconds / max(1, self.calls)
+        self._busy = averaged(self._busy, sum(bool(actor.calls) for actor in self._actors), passed)
+        self._wait_s = averaged(self._wait_s, calls * call_s / max(1, there), passed)
+        spare, gpu = cpus >= self.stage.num_cpus and self._has_gpu(), self.stage.num_gpus > 0
+        times = (self._busy, self._wait_s, call_s, self.start_s)
+        wanted = actors_wanted(Load(there, self._least, self._most, spare, starting, gpu, *times))
+        if wanted > there:
+            self._start()
+        elif wanted < there:
+            idle = [actor for actor in self._actors if not actor.calls]
+            for actor in idle[-1:]:
+                self._actors.remove(actor)
+                connected().kill(actor.handle)
+
+    def _starting(self, now: float) -> bool:
+        """Whether an actor is still on its way to a node."""
+        coming = [actor for actor in self._actors if not actor.is_there]
+        up = connected().wait([a.where for a in coming], num_returns=len(coming), timeout=0)[0] if coming else []
+        for actor in coming:
             if actor.where in up:
                 actor.is_there, self.start_s = True, now - actor.began
-        call_s = self.seconds / max(1, self.calls)
-        self._busy = averaged(self._busy, sum(bool(actor.calls) for actor in self._actors), now - self._looked)
-        self._wait_s = averaged(self._wait_s, calls * call_s / max(1, there), now - self._looked)
-        self._looked = now
-        least, most, gpus = self._least, self._most, self.stage.num_gpus
-        spare = cpus >= self.stage.num_cpus and bool(most or connected().available_resources().get("GPU", 0) >= gpus)
-        times = (self._busy, self._wait_s, call_s, self.start_s)
-        return actors_wanted(Load(there, least, most, spare, len(up) < len(places), gpus > 0, *times))
+        return len(up) < len(coming)
+
+    def _has_gpu(self) -> bool:
+        need = self.stage.num_gpus
+        return bool(self._most or not need or connected().available_resources().get("GPU", 0) >= need)
 
     def take(self, call: Any) -> Actor:
         """The actor for a call that there is room for."""

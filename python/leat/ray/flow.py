@@ -7,6 +7,7 @@ node takes with it is asked for once more, by its position, and Ray's own retrie
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
 import threading
 import time
@@ -22,7 +23,7 @@ import ray.exceptions as gone
 from .. import __version__
 from ..errors import BrokenSampleError, Error, InvalidError
 from .actors import Pool, connected
-from .parts import Assembled, Assembling, Made, owned, rows_between
+from .parts import Assembled, Assembling, Made, empty, owned, rows_between
 from .policies import PART, Call, Make, Partition, Queue, State, admit, ahead, cut, grown, peak_bytes, queued, together
 from .stages import Stage
 from .tasks import Failed, Ran, make, make_sized
@@ -75,8 +76,11 @@ class Run(NamedTuple):
     """Rows of a planned batch that has `of` rows."""
 
     step: int
-    rows: range
+    rows: tuple[range, ...]
     of: int
+
+
+Key = tuple[Any, ...]  #: of a batch: its epoch, and what tells it from the others
 
 
 @dataclass(eq=False)
@@ -95,6 +99,16 @@ class Wanted:
     @property
     def whole(self) -> bool:
         return all(piece.made is not None for piece, _, _ in self.parts)
+
+
+@dataclass(eq=False)
+class Flight:
+    """A task or a call on its way."""
+
+    level: int
+    pieces: list[tuple[Wanted, Piece]]  #: that are wanted still; all may be given up
+    actor: Any = None  #: that runs the call
+    bytes: int = 0  #: of those that were given up
 
 
 @dataclass
@@ -123,6 +137,7 @@ class Job:
     num_cpus: float
     together: bool
     stages: tuple[Stage, ...] = ()
+    in_order: bool = True
 
 
 class Flow:
@@ -142,12 +157,13 @@ class Flow:
         self.row_bytes = job.row_bytes  #: at most, as seen
         self.counts = Counts()
         self._hashes: OrderedDict[tuple[str, int, int, int, int], str] = OrderedDict()  # of what stages returned
-        self._wanted: OrderedDict[tuple[int, int], Wanted] = OrderedDict()
-        self._flying: dict[Any, list[tuple[Wanted, Piece]]] = {}  # by what is waited for
+        self._wanted: OrderedDict[Key, Wanted] = OrderedDict()
+        self._front: Sequence[Key] = ()  # without order: what the reader would take
+        self._flying: dict[Any, Flight] = {}  # by what is waited for
         self._changed = threading.Condition()
         self._assembly = threading.Lock()  # taken before `_changed`
         self._closed = False
-        self._slots = (0.0, 0)
+        self._cpus = (0.0, 0.0)  # of the cluster, and when it was asked
         self._failed: BaseException | None = None
         if not self.slots():
             raise InvalidError(
@@ -163,37 +179,46 @@ class Flow:
         """How many batches of so many rows are worth asking for."""
         return ahead(self._job.budget_bytes, rows * self.row_bytes)
 
-    def keep(self, keys: list[tuple[int, int]], decisions: Any) -> None:
+    def keep(self, keys: Sequence[Key], decisions: Any) -> None:
         """Gives up what is on its way, except for these batches as planned by these decisions."""
         with self._changed:
-            for key in [k for k, w in self._wanted.items() if k not in keys or w.decisions != decisions]:
+            kept = set(keys)
+            for key in [k for k, w in self._wanted.items() if k not in kept or w.decisions != decisions]:
                 self._drop(key)
 
-    def knows(self, key: tuple[int, int], decisions: Any) -> bool:
+    def arrange(self, keys: Sequence[Key]) -> None:
+        """The order in which batches are wanted: of all."""
+        with self._changed:
+            self._wanted = OrderedDict((key, self._wanted[key]) for key in keys)
+            self._launch()
+
+    def knows(self, key: Key, decisions: Any) -> bool:
         """Whether a batch is on its way, as planned by these decisions."""
         wanted = self._wanted.get(key)
         return wanted is not None and wanted.decisions == decisions
 
-    def ask(self, key: tuple[int, int], runs: Sequence[Run], decisions: Any, urgent: bool = False) -> None:
+    def ask(self, key: Key, runs: Sequence[Run], decisions: Any, urgent: bool = False) -> None:
         """Asks for a batch of these rows of epoch `key[0]`, behind what was asked for before; or, if it is urgent,
-        before that. `key`: whatever step names it."""
+        before that."""
         pieces, parts = list[Piece](), list[tuple[Piece, int, int]]()
-        for run in runs:
-            more, last = self._cut(run)
-            pieces += more
-            parts += last
+        for step, rows, of in runs:
+            for some in [rows] if self._pools else [(each,) for each in rows]:  # a call may have rows of several
+                more, last = self._cut(step, some, of)
+                pieces += more
+                parts += last
         with self._changed:
+            if self._closed:
+                raise InvalidError("the loader is closed")
             self._drop(key)
-            self._wanted[key] = Wanted(*key, decisions, pieces, parts)
+            self._wanted[key] = Wanted(key[0], runs[0].step, decisions, pieces, parts)
             if urgent:
                 self._wanted.move_to_end(key, last=False)
             self._launch()
 
-    def _cut(self, run: Run) -> tuple[list[Piece], list[tuple[Piece, int, int]]]:
+    def _cut(self, step: int, rows: Sequence[range], of: int) -> tuple[list[Piece], list[tuple[Piece, int, int]]]:
         """The pieces of rows of a planned batch, and those that are delivered. Calls of a stage begin at multiples of
         its batch_size."""
-        step, rows, of = run
-        wanted, levels = (rows.start, rows.stop), []
+        wanted, levels = (rows[0].start, rows[-1].stop), []
         for k in range(len(self._job.stages), 0, -1):
             n = self._job.stages[k - 1].batch_size or of
             first = wanted[0] // n * n
@@ -206,9 +231,10 @@ class Flow:
         for before, level in zip(levels, levels[1:]):
             for piece in level:
                 piece.inputs = _overlaps(before, piece.first, piece.first + piece.n)
-        return [piece for level in levels for piece in level], _overlaps(levels[-1], rows.start, rows.stop)
+        parts = [part for each in rows for part in _overlaps(levels[-1], each.start, each.stop)]
+        return [piece for level in levels for piece in level], parts
 
-    def take(self, key: tuple[int, int]) -> Assembled:
+    def take(self, key: Key) -> Assembled:
         """Waits for a batch that was asked for. It stays until it is dropped.
 
         Raises:
@@ -216,26 +242,34 @@ class Flow:
         """
         return self.first_of([key])[1]
 
-    def first_of(self, keys: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], Assembled]:
+    def first_of(self, keys: Sequence[Key]) -> tuple[Key, Assembled]:
         """Waits until one of these batches is there; the first of them. An error is raised if it is that of the first
         one, or all have one."""
-        self._asked = said = time.monotonic()
+        said = time.monotonic()
         with self._changed:
+            if self._closed:
+                raise InvalidError("the loader is closed")
             wanted = {key: self._wanted[key] for key in keys}
+            self._front, self._asked = keys, said
         try:
-            if all(each.made is None for each in wanted.values()):  # the thread may wait for others to arrive
-                self._put_together([each for each in wanted.values() if each.whole][:1])
             with self._changed:
-                while (found := self._first(wanted)) is None:
-                    self._changed.wait(0.2)
-                    if time.monotonic() - said > PATIENCE_S:
-                        said = time.monotonic()
-                        warnings.warn(self._missing(wanted[keys[0]]), stacklevel=9)
-                return found
+                self._launch()
+            while True:
+                with self._changed:
+                    if (found := self._first(wanted)) is not None:
+                        return found
+                    whole = next((each for each in wanted.values() if each.whole and each.error is None), None)
+                    if whole is None:
+                        self._changed.wait(0.2)
+                if whole is not None:  # the thread may wait for others to arrive
+                    self._put_together([whole])
+                elif time.monotonic() - said > PATIENCE_S:
+                    said = time.monotonic()
+                    warnings.warn(self._missing(wanted[keys[0]]), stacklevel=9)
         finally:
             self.counts.wait_s, self._asked = self._waited(), None
 
-    def _first(self, wanted: Mapping[tuple[int, int], Wanted]) -> tuple[tuple[int, int], Assembled] | None:
+    def _first(self, wanted: Mapping[Key, Wanted]) -> tuple[Key, Assembled] | None:
         """The first of these that is there, or the error that stands in its place."""
         for key, each in wanted.items():
             if each.made is not None:
@@ -250,18 +284,18 @@ class Flow:
             raise RuntimeError(f"the thread of the Ray loader has failed: {self._failed!r}") from self._failed
         return None
 
-    def hashes(self, key: tuple[int, int]) -> list[str]:
+    def hashes(self, key: Key) -> list[str]:
         """Those of what stages returned for a batch, by stage and row."""
         return [digest for _, digest in sorted(self._wanted[key].hashes.items())]
 
-    def drop(self, key: tuple[int, int]) -> None:
+    def drop(self, key: Key) -> None:
         """Ends a batch that was handed out."""
         with self._changed:
             self._drop(key)
             with contextlib.suppress(InvalidError):  # Ray is gone, which the next batch is told
                 self._launch()
 
-    def _drop(self, key: tuple[int, int]) -> None:
+    def _drop(self, key: Key) -> None:
         wanted = self._wanted.pop(key, None)
         if wanted is not None and wanted.made is None and wanted.error is None:
             wanted.error = InvalidError("the batch was given up: the loader was closed, or asked for other ones")
@@ -277,23 +311,32 @@ class Flow:
 
     def bytes(self) -> int:
         """Bytes that fly, or lie in stores for this loader."""
-        return sum(piece.bytes for wanted in self._wanted.values() for piece in wanted.pieces)
+        wanted = sum(piece.bytes for wanted in self._wanted.values() for piece in wanted.pieces)
+        return wanted + self._given_up()
+
+    def _given_up(self) -> int:
+        """Bytes that fly for nobody."""
+        return sum(flight.bytes for flight in self._flying.values())
+
+    def _free_cpus(self) -> float:
+        """The CPUs of the cluster, beside those of actors."""
+        at, cpus = self._cpus
+        if time.monotonic() - at > 1:
+            cpus = connected().cluster_resources().get("CPU", 0.0)
+            self._cpus = (time.monotonic(), cpus)
+        return float(cpus - sum(pool.cpus for pool in self._pools))
 
     def slots(self) -> int:
         """How many tasks the cluster runs at a time, beside the actors of stages."""
-        at, n = self._slots
-        if time.monotonic() - at > 1:
-            free = connected().cluster_resources().get("CPU", 0) - sum(pool.cpus for pool in self._pools)
-            n = max(0, int(free / self._job.num_cpus))
-            self._slots = (time.monotonic(), n)
-        return n
+        return max(0, int(self._free_cpus() / self._job.num_cpus))
 
     def _launch(self) -> None:
         """Starts what there is room for (policies.py)."""
         order = [w for w in self._wanted.values() if w.made is None and w.error is None]
+        queues = [self._queue(k, pool, order) for k, pool in enumerate(self._pools, 1)]
         if not order:
             return
-        flying, n = sum(pieces[0][1].level == 0 for pieces in self._flying.values()), max(1, self.slots())
+        flying, n = sum(flight.level == 0 for flight in self._flying.values()), max(1, self.slots())
         each = order[0].pieces[0].n * self.row_bytes
         many = 1 if self._pools else together(each, len(order), n)
         slots = (queued(many * each) * n - flying) * many
@@ -303,7 +346,7 @@ class Flow:
             0,
             self._partitions(order),
             slots,
-            [self._queue(k, pool, order) for k, pool in enumerate(self._pools, 1)],
+            queues,
         )
         makes = deque[tuple[Wanted, Piece]]()
         for launch in admit(state):
@@ -319,15 +362,17 @@ class Flow:
             wanted, piece = some[0]
             while makes and len(some) < many and not piece.lost and _alike(some[0], makes[0]):
                 some.append(makes.popleft())
-            if makes or len(some) == many or any(wanted is w for w in near):  # a few wait for more, not the reader
+            idle = self._asked is not None and flying < n
+            if makes or len(some) == many or idle or any(wanted is w for w in near):  # else they wait to be more
                 self._start(some)
+                flying += 1
         self.counts.peak_bytes = max(self.counts.peak_bytes, self.bytes())
 
     def _held(self, order: list[Wanted]) -> int:
         """The bytes that what was launched takes, or may come to take on its way through stages."""
         growths = [pool.growth for pool in self._pools]
         launched = [p for w in order for p in w.pieces if not p.level and (p.done or p.flying is not None)]
-        return sum(max(p.bytes, peak_bytes(p.n * self.row_bytes, growths)) for p in launched)
+        return self._given_up() + sum(max(p.bytes, peak_bytes(p.n * self.row_bytes, growths)) for p in launched)
 
     def _partitions(self, order: list[Wanted]) -> Iterator[Partition]:
         """Those that are to be made, in order."""
@@ -344,8 +389,8 @@ class Flow:
             for part, piece in enumerate(wanted.pieces)
             if piece.level == level and not (piece.done or piece.flying) and all(i.done for i, _, _ in piece.inputs)
         ]
-        cpus = connected().cluster_resources().get("CPU", 0) - sum(p.cpus for p in self._pools) - self._job.num_cpus
-        return Queue(pool.room(len(calls), cpus), calls, pool.growth)
+        pool.resize(len(calls), self._free_cpus() - self._job.num_cpus)
+        return Queue(pool.room(), calls, pool.growth)
 
     def _start(self, some: list[tuple[Wanted, Piece]]) -> None:
         """Starts the task that makes these."""
@@ -356,33 +401,30 @@ class Flow:
         args = (self._common, self._decisions[1], places, max(1, int(self._job.num_cpus)), __version__)
         connected()
         refs = self._sized.remote(*args) if self._pools else [self._task.remote(*args)]
-        self._fly(some, refs)
+        self._fly(Flight(0, some), refs)
         for _, piece in some:
             piece.bytes = piece.n * self.row_bytes
         self.counts.tasks += 1
 
     def _call(self, wanted: Wanted, piece: Piece) -> None:
-        piece.actor = actor = self._pools[piece.level - 1].take(piece)
-        call = actor.handle.call.options(num_returns=2)
+        flight = Flight(piece.level, [(wanted, piece)])
+        piece.actor = flight.actor = self._pools[piece.level - 1].take(flight)
+        call = flight.actor.handle.call.options(num_returns=2)
         connected()
-        refs = call.remote([(a, b) for _, a, b in piece.inputs], *(i.ref for i, _, _ in piece.inputs))
-        self._fly([(wanted, piece)], refs)
+        self._fly(flight, call.remote([(a, b) for _, a, b in piece.inputs], *(i.ref for i, _, _ in piece.inputs)))
 
-    def _fly(self, some: list[tuple[Wanted, Piece]], refs: list[Any]) -> None:
+    def _fly(self, flight: Flight, refs: list[Any]) -> None:
         """`refs`: of what is waited for, and of the rows: one, or two."""
-        for place, (_, piece) in enumerate(some):
+        for place, (_, piece) in enumerate(flight.pieces):
             piece.flying, piece.ref, piece.place = refs[0], refs[-1], place
-        self._flying[refs[0]] = some
+        self._flying[refs[0]] = flight
 
     def _land(self, piece: Piece) -> None:
-        """The piece is not waited for any more."""
-        if piece.flying is None:
-            return
-        left = [(w, p) for w, p in self._flying.pop(piece.flying, ()) if p is not piece]
-        if left:
-            self._flying[piece.flying] = left
-        if piece.actor is not None:
-            piece.actor.calls.remove(piece)
+        """The piece is given up. What makes it goes on, and counts until it has ended."""
+        flight = self._flying.get(piece.flying) if piece.flying is not None else None
+        if flight is not None:
+            flight.pieces = [(w, p) for w, p in flight.pieces if p is not piece]
+            flight.bytes += piece.bytes
         piece.flying = piece.actor = None
 
     def _missing(self, wanted: Wanted) -> str:
@@ -425,36 +467,39 @@ class Flow:
         if isinstance(found, list):  # of several, each is given up when its own batch is put together
             found = [owned(made) if isinstance(made, Made) and len(found) > 1 else made for made in found]
         with self._changed:
-            some = self._flying.get(ref, [])
-            wanted, piece = some[0] if some else (None, None)
-            last = wanted is not None and any(piece is p for p, _, _ in wanted.parts)
-            rows = piece.ref if piece is not None else None
+            flight = self._flying.get(ref)
+            if flight is None:
+                return
+            rows = [p.ref for w, p in flight.pieces if any(p is last for last, _, _ in w.parts)]
         if isinstance(found, Ran):
             told = found
-            if last and rows is not None:  # the rows themselves are wanted here
-                found = _got(rows)
+            if rows and rows[0] is not None:  # the rows themselves are wanted here
+                found = _got(rows[0])
         with self._changed:
-            for wanted, piece in self._flying.pop(ref, ()):  # those that were not given up meanwhile
+            del self._flying[ref]
+            blamed = isinstance(found, _BLAMED) and (flight.actor is None or flight.actor.ran(flight))
+            if flight.actor is not None:
+                flight.actor.calls.remove(flight)
+                if isinstance(found, gone.RayActorError):
+                    self._pools[flight.level - 1].lost(flight.actor)
+            for wanted, piece in flight.pieces:  # those that were not given up meanwhile
+                piece.flying = None
+                piece.lost += blamed
                 self._settle(wanted, piece, found[piece.place] if isinstance(found, list) else found, told)
+                piece.actor = None
             self._launch()
             self._changed.notify_all()
 
     def _settle(self, wanted: Wanted, piece: Piece, found: Any, told: Ran | None) -> None:
         """What has become of a piece."""
-        piece.flying = None
-        ran = isinstance(found, _BLAMED) and (piece.actor is None or piece.actor.ran(piece))
-        if piece.actor is not None:
-            piece.actor.calls.remove(piece)
         if isinstance(found, (Made, Ran)):
             self._take_in(wanted, piece, found, told)
         elif isinstance(found, Failed):
             wanted.error = _told(found.error, wanted, found.node)
         elif isinstance(found, _LOST):
-            piece.lost += ran
             self._again(wanted, piece, found)
         else:
-            wanted.error = _told(found, wanted, "Ray")
-        piece.actor = None
+            wanted.error = _told(copy.copy(found), wanted, "Ray")  # each batch has its own
 
     def _take_in(self, wanted: Wanted, piece: Piece, found: Made | Ran, told: Ran | None) -> None:
         rows = found.rows if isinstance(found, Ran) else len(found.ids)
@@ -501,8 +546,6 @@ class Flow:
         """What was lost is asked for once more; if workers die of it, row by row."""
         self.counts.again += 1
         piece.bytes, piece.ref = 0, None
-        if piece.actor is not None and isinstance(error, gone.RayActorError):
-            self._pools[piece.level - 1].lost(piece.actor)
         loose = next((k for k, s in enumerate(self._job.stages, 1) if not s.deterministic), None)
         if loose is not None and piece.level >= loose:
             self._redo([p for p in wanted.pieces if p.level >= loose])  # a batch is of one execution
@@ -533,10 +576,17 @@ class Flow:
             piece.done, piece.bytes = False, 0
             self._redo([i for i, _, _ in piece.inputs if i.ref is None and i.flying is None])
 
+    def _near(self) -> list[Wanted]:
+        """The next batches of the reader; without order, of those that are there."""
+        if self._job.in_order:
+            return list(self._wanted.values())[:READY]
+        front = [self._wanted[key] for key in self._front if key in self._wanted]
+        return [wanted for wanted in front if wanted.made is not None or wanted.whole][:READY]
+
     def _assemble(self) -> None:
         with self._changed:
-            there = [w for w in self._wanted.values() if w.made is not None or w.whole]
-        self._put_together(there[:READY])
+            near = self._near()
+        self._put_together(near)
 
     def _put_together(self, some: list[Wanted]) -> None:
         """Makes batches of those whose rows are there."""
@@ -547,6 +597,8 @@ class Flow:
                 try:
                     parts = [rows_between(p.made, a, b) for p, a, b in wanted.parts if p.made is not None]
                     made = self._assembling.batch(parts, wanted.epoch, wanted.step)
+                    if not made.rows():
+                        raise empty(made)
                 except Exception as e:  # noqa: BLE001 the reader of that batch is told
                     wanted.error = e
                 else:
@@ -596,19 +648,19 @@ class Flow:
     def _limit(self) -> str:
         """What batches wait for, in a word or two."""
         with self._changed:
-            order = list(self._wanted.values())
-            if sum(w.made is not None for w in order) >= READY:
+            order, near = list(self._wanted.values()), self._near()
+            if self._asked is None and near and all(wanted.made is not None for wanted in near):
                 return "the reader"
             waiting = [0] * len(self._pools)
             for wanted in order:
                 for piece in wanted.pieces:
                     if piece.level and not piece.done and all(i.done for i, _, _ in piece.inputs):
                         waiting[piece.level - 1] += 1
-            tasks = sum(pieces[0][1].level == 0 for pieces in self._flying.values())
+            tasks = sum(flight.level == 0 for flight in self._flying.values())
             room = self._job.budget_bytes - self.bytes()
         longest = max(waiting, default=0)
         if longest:
-            return f"stage {self._pools[waiting.index(longest)].stage.name!r}"
+            return f"stage {self._pools[waiting.index(longest)].stage.name}"
         if tasks < self.slots() and room < PART:
             return "budget_bytes"
         return "making rows"
@@ -623,6 +675,7 @@ class Flow:
         with self._changed:
             for key in list(self._wanted):
                 self._drop(key)
+            self._flying.clear()
             self._changed.notify_all()
         if threading.current_thread() is not self._thread:
             self._thread.join(10)

@@ -24,10 +24,10 @@ from ..loading.programs import Program
 from ..ops import MapBatch
 from ..program import NO_OUTPUTS, entries, has_functions
 from .cutting import Cut, cut
-from .flow import Flow, Job, Run
-from .parts import Assembled, Assembling, made_of
+from .flow import Flow, Job, Key, Run
+from .parts import Assembling, made_of
 from .stages import Stage
-from .unordered import Unit, Window
+from .unordered import REACH, Unit, Window
 
 FIT = 24  #: batches that budget_bytes is by default, if a quarter of the cluster's stores holds them, ...
 LITTLE = 32 << 20  #: ... and bytes that it is at least
@@ -130,13 +130,16 @@ class Loader(Local):
         row_bytes, together = self._row_bytes(common, found.head)
         budget = _budget(self._budget, rows * row_bytes)
         assembling = Assembling(found.tails, num_threads or "auto")
-        job = Job(common, row_bytes, budget, self._num_cpus, together, self._stages)
+        ordered = self._options["in_order"]
+        if not ordered and rows > REACH:
+            raise UnsupportedError(f"in_order=False goes with at most {REACH:,} rows in a rank's batch, not {rows:,}")
+        job = Job(common, row_bytes, budget, self._num_cpus, together, self._stages, ordered)
         self._flow = Flow(job, assembling, self._core.tell)
         self._closer = weakref.finalize(self, self._flow.close)
-        if not self._options["in_order"]:
+        if not ordered:
             me, epochs = weakref.proxy(self), self._options["epochs"]
             last = 0 if self._steered else epochs - 1 if epochs > 0 else None
-            self._unordered = Window(self._core, lambda *at: len(me.plan(*at)), lambda *unit: me._ask_unit(*unit), last)
+            self._unordered = Window(self._core, lambda *at: me._planned(*at), lambda *unit: me._ask_unit(*unit), last)
 
     def _row_bytes(self, common: Mapping[str, Any], head: Any) -> tuple[int, bool]:
         """The bytes of a row as it travels, by the first one; and whether rows can only be made together."""
@@ -154,10 +157,7 @@ class Loader(Local):
 
     def _now(self) -> Any:
         """The decisions that orders follow from, as plans have them."""
-        state = self.state_dict()
-        if state.pop("received", None) is not None:  # which rows were is no decision
-            state["state"] = 1
-        return self._head.decisions(state)
+        return self._head.decisions(self.state_dict())
 
     # ---- batches -----------------------------------------------------------------------------------------------------
 
@@ -180,7 +180,7 @@ class Loader(Local):
         self._handed_out(self._flow, (core.epoch(), core.step()), batch)
         return core, batch
 
-    def _handed_out(self, flow: Flow, key: tuple[int, int], batch: Batch | None) -> None:
+    def _handed_out(self, flow: Flow, key: Key, batch: Batch | None) -> None:
         if self._report is not None and batch is not None and batch.errors:
             self._write_report(self._report, batch)
         flow.drop(key)
@@ -194,7 +194,7 @@ class Loader(Local):
         if found is None:
             return self._got(self._next, number), None
         unit, made = found
-        batch = self._batch_of(made.at(unit.key[0], self._core.choose(unit.runs)))
+        batch = self._batch_of(made.at(unit.epoch, self._core.choose(unit.runs)))
         core = self._got(self._next, number)
         window.given(unit)
         self._handed_out(flow, unit.key, batch)
@@ -234,8 +234,6 @@ class Loader(Local):
         return self._batch_of(made)
 
     def _batch_of(self, made: Any) -> Batch:
-        if not made.rows():
-            raise _empty(made)
         if not self._form.makers:
             self._form.learn(made)
         return self._form.batch(made)
@@ -256,11 +254,23 @@ class Loader(Local):
                     "a global batch that a decision has cut short does not go with stages on several ranks"
                 )
         begin = before + first
-        return Run(step, range(begin, begin + (mine - first if n is None else n)), of)
+        return Run(step, (range(begin, begin + (mine - first if n is None else n)),), of)
+
+    def _planned(self, epoch: int, step: int) -> int:
+        """The rows of this rank in a planned batch; 0: there is none."""
+        try:
+            return len(self.plan(epoch, step))
+        except IndexError:
+            return 0
 
     def _ask_unit(self, unit: Unit, decisions: Any) -> None:
         assert self._flow is not None
-        runs = [self._run(step, len(self.plan(unit.key[0], step)), first, n) for step, first, n in unit.runs]
+        runs = list[Run]()
+        for step, first, n in unit.runs:
+            run = self._run(step, self._planned(unit.epoch, step), first, n)
+            if runs and runs[-1].step == step:
+                run = run._replace(rows=(*runs.pop().rows, *run.rows))
+            runs.append(run)
         self._flow.ask(unit.key, runs, decisions)
 
     def _write_report(self, path: Any, batch: Batch) -> None:
@@ -363,17 +373,6 @@ def place_in_ray_train() -> dict[str, int]:
     except Exception:  # noqa: BLE001 outside of a worker versions raise different errors, or give None
         return {}
     return {} if world_size is None or rank is None else {"rank": rank, "world_size": world_size}
-
-
-def _empty(made: Assembled) -> BrokenSampleError:
-    row, planned, _, reason = made.errors()[0]
-    error = BrokenSampleError(
-        f'epoch {made.epoch()}, step {made.step()}: no row of the batch is left, and on_error="skip" cannot leave out '
-        f'a whole batch: open the loader with on_error="substitute" or another batch_size; the first error, of row '
-        f"{row}: {reason}"
-    )
-    error.sample = planned
-    return error
 
 
 def _budget(given: int | None, batch_bytes: int) -> int:

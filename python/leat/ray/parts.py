@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import _leat
 from ..data.schema import Field
+from ..errors import BrokenSampleError
 from ..loading.applying import OpenProgram
 from ..loading.batch import Batch
 from ..program import Out
@@ -194,6 +195,18 @@ class Assembled:
 
     def rows(self) -> int:
         return len(self._rows.ids)
+
+
+def empty(made: Assembled) -> BrokenSampleError:
+    """The error of a batch of which no row is left."""
+    row, planned, _, reason = made.errors()[0]
+    error = BrokenSampleError(
+        f'epoch {made.epoch()}, step {made.step()}: no row of the batch is left, and on_error="skip" cannot leave out '
+        f'a whole batch: open the loader with on_error="substitute" or another batch_size; the first error, of row '
+        f"{row}: {reason}"
+    )
+    error.sample = planned
+    return error
 
 
 class Assembling:

@@ -29,6 +29,7 @@ MOST_AHEAD = 64  #: batches that are asked for at a time
 CALLS = 2  #: calls of an actor at a time: one that runs, and the next one, whose rows fly
 BUSY = 0.9  #: the share of their time for which actors may be busy where there would be one less
 MEAN_S = 5.0  #: of averages by which actors are counted
+LOOK_S = 0.25  #: between looks at how many there should be
 
 
 @dataclass(frozen=True)

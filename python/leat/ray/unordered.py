@@ -6,11 +6,13 @@ import itertools
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import _leat
-from .flow import Flow
 from .parts import Assembled
+
+if TYPE_CHECKING:
+    from .flow import Flow
 
 #: rows from the earliest missing one on that a state can mark as received: half of what the engine allows
 REACH = 1 << 15
@@ -22,13 +24,13 @@ Rows = tuple[int, int, int]  #: of a planned batch: its step, the first row, how
 class Unit:
     """As many rows as a batch has, mostly those of a planned one. It is handed out as it is."""
 
-    key: tuple[int, int]  #: the epoch, and the step that the first row is planned in
+    epoch: int
     runs: list[Rows]
     given: bool = False
 
-    @property
-    def rows(self) -> int:
-        return sum(n for _, _, n in self.runs)
+    def __post_init__(self) -> None:
+        self.key = (self.epoch, *self.runs)
+        self.rows = sum(n for _, _, n in self.runs)
 
 
 class Window:
@@ -37,7 +39,7 @@ class Window:
     The engine keeps the position: it is told which rows are handed out (`choose`), and says which are left (`left`).
 
     Args:
-        planned: the rows of this rank in a batch, by epoch and step; IndexError where there is none.
+        planned: the rows of this rank in a batch, by epoch and step; 0 where there is none.
         ask: asks the flow for a unit, if it does not know it.
         last_epoch: None: no epoch is the last.
     """
@@ -52,25 +54,29 @@ class Window:
         self._core, self._planned, self._ask, self._last_epoch = core, planned, ask, last_epoch
         self._pass = -1
         self._decisions: Any = None
+        self._full = 0  # rows of a batch
         self._units: deque[Unit] = deque()
         self._more: Iterator[Unit] = iter(())
+        self._behind: Unit | None = None  # the next one of `_more`
 
     def next(self, flow: Flow, number: int, decisions: Any) -> tuple[Unit, Assembled] | None:
-        """The unit to hand out next in pass `number`, and its rows; None at the end of the epoch. `given` ends it."""
+        """The unit to hand out next in pass `number`, and its rows; None where the engine has none: at the end of the
+        epoch, or in a pass that is not the last one. `given` ends it."""
+        if number < self._pass:
+            return None
         epoch = self._core.epoch()
         if (number, decisions) != (self._pass, self._decisions):
-            if decisions != self._decisions or not self._begins(epoch):
-                self._units.clear()
-                self._more = self._all(epoch)
             self._pass, self._decisions = number, decisions
+            self._full = self._planned(epoch, 0)
+            self._units.clear()
+            self._more = self._all(epoch)
+            self._behind = next(self._more, None)
         self._fill(flow)
-        mine = [unit for unit in self._units if unit.key[0] == epoch and not unit.given]
-        if len(mine) > 1:  # a shorter one is the last
-            most = max(unit.rows for unit in mine)
-            mine = [unit for unit in mine if unit.rows == most]
+        mine = [unit for unit in self._units if unit.epoch == epoch and not unit.given]
         if not mine:
             return None
-        key, made = flow.first_of([unit.key for unit in mine])
+        most = max(unit.rows for unit in mine)  # a shorter one is the last
+        key, made = flow.first_of([unit.key for unit in mine if unit.rows == most])
         return next(unit for unit in mine if unit.key == key), made
 
     def given(self, unit: Unit) -> None:
@@ -78,30 +84,29 @@ class Window:
         while self._units and self._units[0].given:
             self._units.popleft()
 
-    def _begins(self, epoch: int) -> bool:
-        """Whether the units are those of an epoch that begins."""
-        first = self._units[0] if self._units else None
-        if first is None or first.key != (epoch, 0) or any(unit.given for unit in self._units):
-            return False
-        return self._core.left(0) == (0, [(0, first.rows)])
-
     def _fill(self, flow: Flow) -> None:
-        rows = self._units[0].rows if self._units else self._planned(self._core.epoch(), 0)
-        most = max(1, min(flow.ahead(rows), REACH // max(1, rows)))
-        while len(self._units) < most:
-            unit = next(self._more, None)
-            if unit is None:
-                break
-            self._units.append(unit)
-        flow.keep([unit.key for unit in self._units if not unit.given], self._decisions)
-        for unit in self._units:
-            if not unit.given and not flow.knows(unit.key, self._decisions):  # a new one, or one that has failed
+        """Units are asked for while they are within the budget and the reach of a state."""
+        most = flow.ahead(max(1, self._full))
+        while self._behind is not None and len(self._units) < most and self._is_near(self._behind):
+            self._units.append(self._behind)
+            self._behind = next(self._more, None)
+        wanted = [unit for unit in self._units if not unit.given]
+        flow.keep([unit.key for unit in wanted], self._decisions)
+        for unit in wanted:
+            if not flow.knows(unit.key, self._decisions):  # a new one, or one that has failed
                 self._ask(unit, self._decisions)
+        flow.arrange([unit.key for unit in wanted])
+
+    def _is_near(self, unit: Unit) -> bool:
+        if not self._units or self._units[0].epoch != unit.epoch:
+            return True
+        (first, at, _), (last, behind, n) = self._units[0].runs[0], unit.runs[-1]
+        return (last - first) * self._full + behind + n - at <= REACH
 
     def _all(self, epoch: int) -> Iterator[Unit]:
         """The rows of the running epoch that are left, then those of the next epochs."""
-        full, runs, n, step = self._planned(epoch, 0), list[Rows](), 0, 0
-        while (found := self._core.left(step)) is not None:
+        full, runs, n, step = self._full, list[Rows](), 0, 0
+        while full and (found := self._core.left(step)) is not None:
             step, left = found
             for first, rows in left:
                 while rows:
@@ -109,18 +114,15 @@ class Window:
                     runs.append((step, first, taken))
                     first, rows, n = first + taken, rows - taken, n + taken
                     if n == full:
-                        yield Unit((epoch, runs[0][0]), runs)
+                        yield Unit(epoch, runs)
                         runs, n = [], 0
             step += 1
         if runs:
-            yield Unit((epoch, runs[0][0]), runs)
+            yield Unit(epoch, runs)
         for later in itertools.count(epoch + 1):
-            if self._last_epoch is not None and later > self._last_epoch:
+            if (self._last_epoch is not None and later > self._last_epoch) or not self._planned(later, 0):
                 return
             for step in itertools.count():
-                try:
-                    rows = self._planned(later, step)
-                except IndexError:
+                if not (rows := self._planned(later, step)):
                     break
-                if rows:
-                    yield Unit((later, step), [(step, 0, rows)])
+                yield Unit(later, [(step, 0, rows)])
