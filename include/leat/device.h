@@ -30,7 +30,8 @@ struct leat_device_rows_options {
     uint64_t count, width; /* a row has at most LEAT_DEVICE_MAX_ROW_BYTES */
     /* The file that `data` is a mapping of: if it was cut, gathering is an error. NULL: ordinary memory. */
     const char *path;
-    int device; /* the number of the card, as CUDA counts them; -1: none */
+    bool in_memory; /* that file is one of memory (/dev/shm), which a card may read in place */
+    int device;     /* the number of the card, as CUDA counts them; -1: none */
     /* Bytes of pinned memory that may be taken for a copy of the table, where the card cannot read it in place: of
      * files, and of memory that the driver does not pin. 0: as many as leat_memory_left says. */
     uint64_t budget_bytes;
@@ -39,13 +40,13 @@ struct leat_device_rows_options {
 };
 #define LEAT_DEVICE_ROWS_OPTIONS_INIT                                                                                  \
     {                                                                                                                  \
-        sizeof(struct leat_device_rows_options), NULL, LEAT_F32, 0, 0, NULL, -1, 0, 0, NULL                            \
+        sizeof(struct leat_device_rows_options), NULL, LEAT_F32, 0, 0, NULL, false, -1, 0, 0, NULL                     \
     }
 #define LEAT_DEVICE_MAX_ROW_BYTES (UINT64_C(1) << 31)
 
 /* Opens a table. With a card its memory is pinned and mapped: as long as a copy of it takes, once.
  * Errors: INVALID (dtype, sizes), BUDGET (a copy is needed and does not fit; the text has the numbers), UNSUPPORTED (no
- * driver, no NVRTC, no card, an old one of them), RANGE (no card of that number), BUSY (the card is in exclusive mode
+ * driver, an old one, no card), RANGE (no card of that number), BUSY (the card is in exclusive mode
  * and another process's), NOMEM (pinned memory was refused, or the card's is used up), IO (the card failed; a file was
  * cut), FORKED. */
 LEAT_API int leat_device_rows_open(const struct leat_device_rows_options *options, struct leat_device_rows **out,
@@ -65,7 +66,7 @@ LEAT_API bool leat_device_rows_in_place(const struct leat_device_rows *rows);
  * With a card: `ids` and `out` (at a multiple of 16) are memory of that card. The call puts the work into the stream
  * (CUstream or cudaStream_t; NULL: the legacy default stream) and returns; both stay until it is done. The row of an id
  * that names none is zero, and the next leat_device_rows_check says so.
- * Errors: INVALID, RANGE, IO, NOMEM, UNSUPPORTED (a kernel could not be made), FORKED. */
+ * Errors: INVALID, RANGE, IO, NOMEM, UNSUPPORTED (no NVRTC, or an old one: it is loaded by the first call), FORKED. */
 LEAT_API int leat_device_rows_gather(struct leat_device_rows *rows, const void *ids, bool wide, uint64_t n,
                                      enum leat_dtype as, void *out, void *stream, struct leat_error *error);
 

@@ -100,6 +100,7 @@ class DeviceRows:
         count: int,
         width: int,
         path: str | None,
+        in_memory: bool,
         device: int,
         budget_bytes: int,
         num_threads: int,

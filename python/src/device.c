@@ -13,7 +13,8 @@ struct rows {
     bool here; /* no card */
 };
 
-/* open(data, dtype, count, width, path or None, device, budget_bytes, num_threads, path of NVRTC or None) */
+/* open(data, dtype, count, width, path or None, whether that is in memory, device, budget_bytes, num_threads, path of
+ * NVRTC or None) */
 static PyObject *rows_open(PyTypeObject *type, PyObject *args)
 {
     struct leat_device_rows_options o = LEAT_DEVICE_ROWS_OPTIONS_INIT;
@@ -22,14 +23,15 @@ static PyObject *rows_open(PyTypeObject *type, PyObject *args)
     unsigned long long count, width, budget;
     const char *dtype;
     struct rows *r = NULL;
-    int rc;
-    if (!PyArg_ParseTuple(args, "OsKKO&iKIO&:open", &data, &dtype, &count, &width, py_path_or_none, &path, &o.device,
-                          &budget, &o.num_threads, py_path_or_none, &nvrtc))
+    int rc, in_memory;
+    if (!PyArg_ParseTuple(args, "OsKKO&piKIO&:open", &data, &dtype, &count, &width, py_path_or_none, &path, &in_memory,
+                          &o.device, &budget, &o.num_threads, py_path_or_none, &nvrtc))
         return NULL;
     o.dtype = leat_dtype_from_name(dtype);
     o.count = count;
     o.width = width;
     o.budget_bytes = budget;
+    o.in_memory = in_memory;
     o.path = path ? PyBytes_AsString(path) : NULL;
     o.nvrtc = nvrtc ? PyBytes_AsString(nvrtc) : NULL;
     r = py_object_new(type);
@@ -123,7 +125,7 @@ PY_METHOD(rows_in_place, PyBool_FromLong(leat_device_rows_in_place(((struct rows
 
 static PyMethodDef rows_methods[] = {
     {"open", (PyCFunction)(void (*)(void))rows_open, METH_VARARGS | METH_CLASS,
-     "open(data, dtype, count, width, path, device, budget_bytes, num_threads, nvrtc)"},
+     "open(data, dtype, count, width, path, in_memory, device, budget_bytes, num_threads, nvrtc)"},
     {"gather", rows_gather, METH_VARARGS, "gather(ids, wide, dtype, out): by the processor"},
     {"gather_there", rows_gather_there, METH_VARARGS,
      "gather_there(ids, wide, n, dtype, out, stream): by the card; addresses of its memory"},

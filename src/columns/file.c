@@ -477,7 +477,7 @@ void leat_columns_close(struct leat_columns *c)
         uint8_t *p = atomic_load(&c->windows[i]);
         if (!p)
             continue;
-        leat_guard_remove(p);
+        leat_guard_remove(p, WINDOW_BYTES);
         munmap(p, WINDOW_BYTES);
     }
     for (size_t i = 0; i < ROOTS; i++)

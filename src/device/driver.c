@@ -62,6 +62,9 @@ static const struct advice advice[] = {
      "the machine, or give the container the host's library"},
 };
 
+/* Each further call has these: of memory, of hardware, of a kernel that failed. */
+static const leat_cu_result stay[] = {214, 220, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719};
+
 int leat_cuda_fail(const struct leat_cuda *c, leat_cu_result code, const char *what, struct leat_error *error)
 {
     const char *text = NULL;
@@ -75,9 +78,11 @@ int leat_cuda_fail(const struct leat_cuda *c, leat_cu_result code, const char *w
         if (advice[i].code == code)
             return leat_fail(error, advice[i].status, "%s: %s (CUDA error %d)%s%s", what, text, code,
                              *advice[i].text ? ": " : "", advice[i].text);
-    /* Errors from 700 on, as those of the card itself, stay: each further call has them. */
+    bool lost = false;
+    for (size_t i = 0; i < sizeof stay / sizeof *stay; i++)
+        lost |= stay[i] == code;
     return leat_fail(error, LEAT_E_IO, "%s: %s (CUDA error %d)%s", what, text, code,
-                     code >= 700 || code == 214 ? ": the card's context is lost: start the process again" : "");
+                     lost ? ": the card's context is lost: start the process again" : "");
 }
 
 static int load(struct leat_error *error)

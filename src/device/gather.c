@@ -41,9 +41,11 @@ struct part {
     uint64_t begin, end;
 };
 
+/* Ids may be written to meanwhile: each is read once, and checked before it is used. */
 static inline uint64_t id_at(const struct leat_gather *g, uint64_t i)
 {
-    return g->wide ? (uint64_t)((const int64_t *)g->ids)[i] : (uint64_t)((const int32_t *)g->ids)[i];
+    return g->wide ? (uint64_t)__atomic_load_n((const int64_t *)g->ids + i, __ATOMIC_RELAXED)
+                   : (uint64_t)__atomic_load_n((const int32_t *)g->ids + i, __ATOMIC_RELAXED);
 }
 
 static void tell_bad(struct shared *s, uint64_t i)
@@ -53,14 +55,13 @@ static void tell_bad(struct shared *s, uint64_t i)
         ;
 }
 
-static bool are_good(struct shared *s, uint64_t begin, uint64_t end)
+static void check_ids(struct shared *s, uint64_t begin, uint64_t end)
 {
     for (uint64_t i = begin; i < end; i++)
         if (id_at(s->gather, i) >= s->gather->count) {
             tell_bad(s, i);
-            return false;
+            return;
         }
-    return true;
 }
 
 static inline void ask_for(const uint8_t *row, uint64_t bytes)
@@ -70,14 +71,20 @@ static inline void ask_for(const uint8_t *row, uint64_t bytes)
 }
 
 /* Rows of a size that is constant in each caller. */
-static inline __attribute__((always_inline)) void copy_rows(const struct leat_gather *g, uint64_t begin, uint64_t end,
+static inline __attribute__((always_inline)) void copy_rows(struct shared *s, uint64_t begin, uint64_t end,
                                                             uint64_t bytes, uint64_t made)
 {
+    const struct leat_gather *g = s->gather;
     const uint64_t ahead = bytes < BYTES_AHEAD ? bytes : BYTES_AHEAD;
     for (uint64_t i = begin; i < end; i++) {
-        if (i + ROWS_AHEAD < end)
-            ask_for(g->table + id_at(g, i + ROWS_AHEAD) * bytes, ahead);
-        const uint8_t *row = g->table + id_at(g, i) * bytes;
+        const uint64_t next = i + ROWS_AHEAD < end ? id_at(g, i + ROWS_AHEAD) : UINT64_MAX, id = id_at(g, i);
+        if (next < g->count)
+            ask_for(g->table + next * bytes, ahead);
+        if (id >= g->count) {
+            tell_bad(s, i);
+            return;
+        }
+        const uint8_t *row = g->table + id * bytes;
         if (g->as == g->from)
             memcpy(g->out + i * made, row, bytes);
         else
@@ -90,14 +97,14 @@ static int gather_part(void *arg)
     const struct part *p = arg;
     const struct leat_gather *g = p->shared->gather;
     const uint64_t bytes = g->width * leat_dtype_size(g->from), made = g->width * leat_dtype_size(g->as);
-    if (!are_good(p->shared, p->begin, p->end) || !bytes)
-        return LEAT_OK;
-    if (g->as == g->from && bytes == 8)
-        copy_rows(g, p->begin, p->end, 8, 8);
+    if (!bytes)
+        check_ids(p->shared, p->begin, p->end);
+    else if (g->as == g->from && bytes == 8)
+        copy_rows(p->shared, p->begin, p->end, 8, 8);
     else if (g->as == g->from && bytes == 4)
-        copy_rows(g, p->begin, p->end, 4, 4);
+        copy_rows(p->shared, p->begin, p->end, 4, 4);
     else
-        copy_rows(g, p->begin, p->end, bytes, made);
+        copy_rows(p->shared, p->begin, p->end, bytes, made);
     return LEAT_OK;
 }
 

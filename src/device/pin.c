@@ -8,6 +8,8 @@
 
 #include "base/alloc.h"
 
+#define PAGE 4096 /* bytes, the least that a system has */
+
 struct leat_pin {
     const uint8_t *data;
     uint64_t bytes, users;
@@ -17,11 +19,12 @@ struct leat_pin {
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct leat_pin *pins;
 
-/* The first one that has some of these bytes. */
+/* The first one that has some of the pages of these bytes: pages are what is pinned. */
 static struct leat_pin *find(const uint8_t *data, uint64_t bytes)
 {
+    const uintptr_t begin = (uintptr_t)data / PAGE, end = ((uintptr_t)data + bytes - 1) / PAGE;
     struct leat_pin *p = pins;
-    while (p && !(data < p->data + p->bytes && p->data < data + bytes))
+    while (p && !(begin <= ((uintptr_t)p->data + p->bytes - 1) / PAGE && (uintptr_t)p->data / PAGE <= end))
         p = p->next;
     return p;
 }

@@ -123,7 +123,7 @@ static int copy(struct leat_device_rows *r, uint64_t budget, struct leat_error *
     if ((rc = leat_gather_copy(r->copy, r->table.table, r->bytes, r->table.num_threads, error)))
         return rc;
     if (r->guarded)
-        leat_guard_remove(r->table.table);
+        leat_guard_remove(r->table.table, r->bytes);
     r->guarded = false;
     return LEAT_OK;
 }
@@ -142,7 +142,8 @@ static int open_on_card(struct leat_device_rows *r, const struct leat_device_row
         *r->fault = (struct leat_gather_fault){0};
         /* A value at an odd place can be read by the processor only. */
         const bool odd = (uintptr_t)r->table.table % leat_dtype_size(o->dtype);
-        if (r->bytes && (r->path || odd || !leat_pin_take(r->card->cuda, o->data, r->bytes, &r->pin, &r->at)))
+        if (r->bytes &&
+            ((r->path && !o->in_memory) || odd || !leat_pin_take(r->card->cuda, o->data, r->bytes, &r->pin, &r->at)))
             rc = copy(r, o->budget_bytes, error);
     }
     leat_card_leave(r->card);
@@ -201,7 +202,7 @@ void leat_device_rows_close(struct leat_device_rows *r)
     if (r->card)
         leave_card(r);
     if (r->guarded)
-        leat_guard_remove(r->table.table);
+        leat_guard_remove(r->table.table, r->bytes);
     leat_free(r->nvrtc);
     leat_free(r);
 }

@@ -142,17 +142,18 @@ static int install(void)
     return sigaction(SIGBUS, &ours, NULL) ? LEAT_E_IO : LEAT_OK;
 }
 
-/* Claims a slot that is free (wanted 0) or holds `wanted`; its version is then odd. NULL if there is none in `b`. */
-static struct slot *claim(struct block *b, uintptr_t wanted)
+/* Claims a slot that is free (wanted 0, and 0 bytes) or holds so many bytes from `wanted` on; its version is then odd.
+ * NULL if there is none in `b`. */
+static struct slot *claim(struct block *b, uintptr_t wanted, size_t bytes)
 {
     for (int i = 0; i < SLOTS; i++) {
         struct slot *s = &b->slots[i];
         uint64_t version = atomic_load(&s->version);
-        if (version & 1 || atomic_load(&s->base) != wanted)
+        if (version & 1 || atomic_load(&s->base) != wanted || atomic_load(&s->bytes) != bytes)
             continue;
         if (!atomic_compare_exchange_strong(&s->version, &version, version + 1))
             continue;
-        if (atomic_load(&s->base) == wanted)
+        if (atomic_load(&s->base) == wanted && atomic_load(&s->bytes) == bytes)
             return s;
         atomic_fetch_add(&s->version, 1);
     }
@@ -165,7 +166,7 @@ int leat_guard_add(const void *base, size_t bytes, const char *path)
     if (rc)
         return rc;
     for (struct block *b = &first_block;;) {
-        struct slot *s = claim(b, 0);
+        struct slot *s = claim(b, 0, 0);
         if (s) {
             atomic_store(&s->base, (uintptr_t)base);
             atomic_store(&s->path, path);
@@ -187,10 +188,10 @@ int leat_guard_add(const void *base, size_t bytes, const char *path)
     }
 }
 
-void leat_guard_remove(const void *base)
+void leat_guard_remove(const void *base, size_t bytes)
 {
     for (struct block *b = &first_block; b; b = atomic_load(&b->next)) {
-        struct slot *s = claim(b, (uintptr_t)base);
+        struct slot *s = claim(b, (uintptr_t)base, bytes);
         if (!s)
             continue;
         atomic_store(&s->bytes, 0);

@@ -14,9 +14,10 @@
 
 #include "leat/leat.h"
 
-/* Declares [base, base + bytes) as a mapping of `path` (kept, not copied), and takes it back. Any thread. */
+/* Declares [base, base + bytes) as a mapping of `path` (kept, not copied), and takes it back: ranges of several lengths
+ * may begin at one place. Any thread. */
 int leat_guard_add(const void *base, size_t bytes, const char *path);
-void leat_guard_remove(const void *base);
+void leat_guard_remove(const void *base, size_t bytes);
 
 /* Calls fn(arg); returns its result, or LEAT_E_IO with file and offset if the mapping faulted. Nests: the innermost
  * call is abandoned. Costs some 20 ns. Any thread. */

@@ -158,7 +158,7 @@ static const uint8_t *local_map(struct leat_io_file *file, struct leat_error *er
     /* Two threads may map at once; the first one to get here wins. No lock: the file must survive a fork at any
      * time. */
     if (!atomic_compare_exchange_strong_explicit(&f->map, &map, fresh, memory_order_acq_rel, memory_order_acquire)) {
-        leat_guard_remove(fresh);
+        leat_guard_remove(fresh, (size_t)file->size);
         munmap(fresh, (size_t)file->size);
         return map;
     }
@@ -185,7 +185,7 @@ static void local_close(struct leat_io_file *file)
     struct local_file *f = (struct local_file *)file;
     uint8_t *map = atomic_load(&f->map);
     if (map) {
-        leat_guard_remove(map);
+        leat_guard_remove(map, (size_t)file->size);
         munmap(map, (size_t)file->size);
     }
     close(f->fd);

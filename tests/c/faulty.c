@@ -306,7 +306,7 @@ static const uint8_t *faulty_map(struct leat_io_file *file, struct leat_error *e
     if (!(fresh = map_cut(f, error)))
         return NULL;
     if (!atomic_compare_exchange_strong(&f->map, &map, fresh)) {
-        leat_guard_remove(fresh);
+        leat_guard_remove(fresh, (size_t)f->file.size);
         munmap(fresh, (size_t)f->file.size);
         return map;
     }
@@ -318,7 +318,7 @@ static void faulty_close(struct leat_io_file *file)
     struct faulty_file *f = (struct faulty_file *)file;
     uint8_t *map = atomic_load(&f->map);
     if (map) {
-        leat_guard_remove(map);
+        leat_guard_remove(map, (size_t)f->file.size);
         munmap(map, (size_t)f->file.size);
     }
     leat_io_release(f->inner);

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import shutil
 import subprocess
+import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -144,13 +147,38 @@ def test_a_memory_map_goes_through_a_copy_on_a_card_within_the_budget(device: st
             leat.device.rows(x, budget_bytes=959)
 
 
-def test_a_file_that_was_cut_is_an_error(tmp_path: Path) -> None:
-    np.save(tmp_path / "x.npy", np.zeros((100_000, 4)))
-    rows = leat.device.rows(np.load(tmp_path / "x.npy", mmap_mode="r"), device="cpu")
-    rows[[99_999]]
-    os.truncate(tmp_path / "x.npy", 4096)
-    with pytest.raises(OSError, match=r"x\.npy"):
+@pytest.mark.parametrize("place", [None, "/dev/shm"], ids=["disk", "memory"])
+def test_a_file_that_was_cut_is_an_error(tmp_path: Path, place: str | None) -> None:
+    with tempfile.TemporaryDirectory(dir=place or tmp_path) as folder:
+        path = Path(folder) / "x.npy"
+        np.save(path, np.zeros((100_000, 4)))
+        x = np.load(path, mmap_mode="r")
+        rows, others = leat.device.rows(x, device="cpu"), leat.device.rows(x[:10], device="cpu")
         rows[[99_999]]
+        others.close()  # of the same memory, from the same place on
+        os.truncate(path, 4096)
+        with pytest.raises(OSError, match=r"x\.npy"):
+            rows[[99_999]]
+
+
+def test_ids_that_change_meanwhile_are_rows_or_an_error() -> None:
+    rows, ids = leat.device.rows(np.ones((50_000, 16), np.float32), device="cpu"), np.zeros(50_000, np.int64)
+    done = threading.Event()
+
+    def changes() -> None:
+        while not done.is_set():
+            ids[25_000:] = 1 << 40
+            ids[25_000:] = 0
+
+    thread = threading.Thread(target=changes)
+    thread.start()
+    try:
+        for _ in range(200):
+            with contextlib.suppress(IndexError):
+                assert (rows[ids] == 1).all()
+    finally:
+        done.set()
+        thread.join()
 
 
 def test_a_column_of_a_data_set_is_a_table(device: str, records: Path) -> None:
@@ -246,7 +274,7 @@ def test_without_a_card_the_processor_gathers_and_asking_for_one_is_an_error() -
     if torch.cuda.is_available():
         pytest.skip("a card is here")
     assert leat.device.rows(features()).device == "cpu"
-    with pytest.raises(RuntimeError, match="PyTorch sees no card"):
+    with pytest.raises(RuntimeError, match="PyTorch sees no CUDA card"):
         leat.device.rows(features(), device="cuda")
     with pytest.raises(ValueError, match="'cuda:N', not 'tpu'"):
         leat.device.rows(features(), device="tpu")

@@ -35,7 +35,8 @@ class Card:
         """A copy there."""
         import torch
 
-        return torch.from_numpy(np.require(ids, requirements="W")).to(self.name)
+        pinned = torch.from_numpy(np.require(ids, requirements="W")).pin_memory()  # else the copy waits for the stream
+        return pinned.to(self.name, non_blocking=True)
 
     def has(self, tensor: Any) -> bool:
         """Whether a tensor is in its memory."""
@@ -46,7 +47,8 @@ def card_of(device: Any) -> Card | None:
     """The card that is meant; None: the processor. Without a choice it is PyTorch's current card, if there is one."""
     torch: Any = sys.modules.get("torch")
     if device is None:
-        return Card(torch.cuda.current_device()) if torch and torch.cuda.is_available() else None
+        seen = torch and torch.version.cuda and torch.cuda.is_available()  # ROCm's cards have that name, too
+        return Card(torch.cuda.current_device()) if seen else None
     kind, _, number = str(device).partition(":")
     if kind == "cpu":
         return None
@@ -54,8 +56,8 @@ def card_of(device: Any) -> Card | None:
         raise ValueError(f"device is 'cpu', 'cuda' or 'cuda:N', not {device!r}")
     import torch
 
-    if not torch.cuda.is_available():
-        raise RuntimeError("PyTorch sees no card (torch.cuda.is_available() is False): device='cpu' gathers here")
+    if not (torch.version.cuda and torch.cuda.is_available()):
+        raise RuntimeError("PyTorch sees no CUDA card (torch.cuda.is_available() is False): device='cpu' gathers here")
     return Card(int(number) if number else torch.cuda.current_device())
 
 

@@ -102,9 +102,14 @@ def mapped_file(array: Array) -> str | None:
     address = array.__array_interface__["data"][0]
     for begin, end, name in _mappings():
         if begin <= address < end:
-            in_memory = ("/dev/shm/", "/memfd:", "/dev/zero", "/SYSV", "/anon_hugepage")
-            return name if array.nbytes and name.startswith("/") and not name.startswith(in_memory) else None
+            of_the_system = ("/dev/zero", "/SYSV", "/anon_hugepage")
+            return name if array.nbytes and name.startswith("/") and not name.startswith(of_the_system) else None
     return None
+
+
+def in_memory(path: str | None) -> bool:
+    """Whether a file is one of memory, which can be cut all the same."""
+    return path is not None and path.startswith(("/dev/shm/", "/memfd:"))
 
 
 def _mappings() -> Iterator[tuple[int, int, str]]:

@@ -12,7 +12,7 @@ from ..data.schema import dtype_name, held
 from ..errors import ClosedError
 from ..stores.values import Array, is_tensor
 from .card import Card, card_of, nvrtc_path
-from .sources import table_of
+from .sources import in_memory, table_of
 
 
 def rows(
@@ -71,6 +71,7 @@ def rows(
         shape[0],
         int(np.prod(shape[1:])),
         table.path,
+        in_memory(table.path),
         -1 if card is None else card.number,
         budget,
         check.threads(num_threads),

@@ -406,7 +406,7 @@ class Batch(Mapping[str, Any]):
     def pin_memory(self) -> Batch:
         """A copy in PyTorch's pinned memory, from which copies to a GPU can run asynchronously."""
         self._torch("pin_memory()")
-        return self._map(lambda t: t.pin_memory())
+        return self._map(lambda t: t.pin_memory() if t.device.type == "cpu" else t)
 
     def clone(self) -> Batch:
         """A copy, which does not count against ``max_held_bytes``."""

@@ -68,7 +68,7 @@ KERNEL_FUNCTION void kernel_store(u8 *p, u32 bytes, const u32 *parts)
 }
 KERNEL_FUNCTION bool kernel_claim(u32 *word)
 {
-    return atomicCAS(word, 0u, 1u) == 0;
+    return atomicCAS_system(word, 0u, 1u) == 0; /* the host clears it */
 }
 KERNEL_FUNCTION void kernel_publish(u32 *word, u32 value)
 {

@@ -3,7 +3,6 @@
  */
 #include "leat/elsewhere.h"
 
-#include "../allocations.h"
 #include "base/random.h"
 #include "support.h"
 
@@ -127,31 +126,6 @@ TEST(rows_that_no_batch_can_have_are_refused_and_change_nothing)
     leat_free(runs);
     leat_loader_close(l);
     leat_loader_close(ordered);
-    leat_dataset_release(dataset);
-}
-
-TEST(without_memory_rows_are_neither_told_nor_chosen_and_nothing_is_lost)
-{
-    struct leat_dataset *dataset = test_dataset("chosen", SAMPLES, true);
-    struct leat_loader *l = opened(dataset, false);
-    struct leat_row_run *runs;
-    struct leat_error error;
-    uint64_t iteration = test_start(l), step, n;
-    bool reached = true;
-    for (int k = 0; reached; k++) { /* also on the loader's threads */
-        fail_allocation(k);
-        step = 0;
-        const int told = leat_loader_left(l, &step, &runs, &n, &error);
-        const int chosen = leat_loader_choose(l, (struct leat_row_run[]){{1, 0, 5}, {2, 2, 3}}, 2, &step, &error);
-        reached = allocation_failed();
-        leat_free(runs);
-        assert_true(told == LEAT_OK || (told == LEAT_E_NOMEM && reached && !runs));
-        assert_true(chosen == LEAT_OK || (chosen == LEAT_E_NOMEM && reached));
-    }
-    struct leat_batch *b = test_next(l, iteration);
-    assert_int_equal(leat_batch_rows(b), BATCH);
-    leat_batch_free(b);
-    leat_loader_close(l);
     leat_dataset_release(dataset);
 }
 

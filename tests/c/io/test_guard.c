@@ -96,7 +96,7 @@ TEST(threads_are_guarded_while_others_map_and_unmap)
     for (int i = 0; i < 200; i++) {
         static const uint8_t elsewhere[PAGE];
         assert_int_equal(leat_guard_add(elsewhere, PAGE, "elsewhere"), LEAT_OK);
-        leat_guard_remove(elsewhere);
+        leat_guard_remove(elsewhere, PAGE);
     }
     for (int i = 0; i < THREADS; i++) {
         void *wrong;
@@ -116,7 +116,7 @@ TEST(more_ranges_than_a_block_holds_are_found)
     assert_int_equal(leat_guarded(touch, (void *)(uintptr_t)(map + PAGE * 5), NULL), LEAT_E_IO);
     leat_io_release(file);
     for (int i = 0; i < 1000; i++)
-        leat_guard_remove(many[i]);
+        leat_guard_remove(many[i], 8);
 }
 
 TEST(a_forked_child_is_guarded_too)
