@@ -11,6 +11,7 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "card(needed): tools/gpu.sh runs it on a machine with a card; skipped elsewhere unless needed=False"
+    )
     config.addinivalue_line("markers", "shard(name): runs in that deep shard of tools/check.py, not in `make test`")
 
 
@@ -92,6 +96,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = kept
 
 
+@cache
+def has_card() -> bool:
+    if importlib.util.find_spec("torch") is None:
+        return False
+    import torch
+
+    return torch.cuda.is_available()
+
+
 def cpu_s() -> float:
     return sum(os.times()[:4]) + sum(script_support.used)
 
@@ -99,6 +112,9 @@ def cpu_s() -> float:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     item.stash[CPU_BEFORE] = cpu_s()
+    mark = item.get_closest_marker("card")
+    if mark and mark.kwargs.get("needed", True) and not has_card():
+        pytest.skip("PyTorch sees no card")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -226,7 +226,7 @@ def test_to_in_numpy_is_a_type_error(records: Path) -> None:
         first(records, framework="numpy").to("cpu")
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.card
 def test_pinned_and_moved_batches_hold_the_same_numbers(photos: Path) -> None:
     batch = first(photos, framework="torch", outputs=IMAGES)
     pinned = batch.pin_memory()

@@ -10,6 +10,7 @@ torch = pytest.importorskip("torch")
 from dataloader_support import Count, From, Opaque, Point, Stream, as_opaque, rows  # noqa: E402
 
 pytestmark = [
+    pytest.mark.card(needed=False),
     pytest.mark.filterwarnings("ignore:This DataLoader will create"),
     pytest.mark.parametrize("num_workers", [0, 2]),
 ]

@@ -11,7 +11,7 @@ import pytest
 import leat
 
 torch: Any = pytest.importorskip("torch")
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="PyTorch sees no card")
+pytestmark = pytest.mark.card
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int16", "int64", "float16", "bfloat16", "float32", "float64", "bool"])

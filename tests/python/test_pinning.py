@@ -87,7 +87,7 @@ def test_the_plan_is_read_when_the_consumer_gets_a_batch_not_when_it_is_pinned()
     pool.stop()
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.card
 def test_pin_memory_gives_pinned_tensors() -> None:
     for batch in leat.DataLoader(Numbers(), batch_size=4, sampler=range(12), num_workers=2, pin_memory=True):
         assert batch.is_pinned()

@@ -124,7 +124,7 @@ def test_what_is_drawn_is_on_the_device_that_was_asked_for() -> None:
     assert leat.rng(torch.from_numpy(KEYS), "meta").permutation(5).device.type == "meta"
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.card
 @pytest.mark.parametrize("name", DRAWS)
 def test_a_gpu_gives_the_same_bits(name: str) -> None:
     found = DRAWS[name](leat.rng(KEYS, "cuda"), 4099).cpu().numpy()
