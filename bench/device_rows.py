@@ -1,6 +1,7 @@
 """Gathers rows of float32 by random ids: leat.device.rows beside torch, in turns.
 
     python bench/device_rows.py [--device cpu|cuda] [--mib 512] [--out-mib 32] [--rounds 15] [--threads 2] [--cpu]
+                                [--json]
 
 On the processor the peers are `x[ids]`, `torch.index_select` and NumPy's `take`; on a card, `index_select` into pinned
 memory and a copy that does not block, with ids here as there. Each table is larger than the caches. A figure is the
@@ -11,6 +12,7 @@ around it. OMP_WAIT_POLICY is PASSIVE: threads of OpenMP that spin would take th
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import platform
 import statistics
@@ -45,6 +47,20 @@ def ways_of(x: torch.Tensor, rows: leat.device.Rows, n: int) -> dict[str, Callab
     return {"leat": lambda ids: rows[ids], "pinned copy": copied}
 
 
+def link_gb_s(device: str) -> float:
+    """The bus, as a copy of 256 MiB of pinned memory uses it: the median of 11."""
+    host = torch.empty(256 << 20, dtype=torch.uint8, pin_memory=True)
+    there = host.to(device)
+    taken = []
+    for _ in range(11):
+        torch.cuda.synchronize()
+        began = time.perf_counter()
+        there.copy_(host, non_blocking=True)
+        torch.cuda.synchronize()
+        taken.append(time.perf_counter() - began)
+    return host.nbytes / statistics.median(taken) / 1e9
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu")
@@ -53,11 +69,17 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--threads", type=int, default=leat._leat.cpu_count())
     parser.add_argument("--cpu", action="store_true", help="CPU time in the place of time")
+    parser.add_argument("--json", action="store_true", help="a JSON object for each size of rows")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     clock = time.process_time if given.cpu else time.perf_counter
     card = torch.cuda.get_device_name() if given.device != "cpu" else f"{given.threads} threads"
     print(f"{platform.platform()}, {card}, torch {torch.__version__}, NumPy {np.__version__}")
+    if given.device != "cpu":
+        link = link_gb_s(given.device)
+        print(
+            json.dumps({"link_gb_s": link}) if given.json else f"a copy of pinned memory: {link:.2f} GB/s", flush=True
+        )
     for size in SIZES:
         x = torch.ones((given.mib << 20) // size, size // 4)
         n = (given.out_mib << 20) // size
@@ -74,12 +96,20 @@ def main() -> None:
                         torch.cuda.synchronize()
                     if turn:  # the first one warms up
                         taken[name].append(clock() - began)
+        speeds = {name: n * size / statistics.median(seconds) / 1e9 for name, seconds in taken.items()}
+        ratios = {
+            name: statistics.quantiles((t / o for t, o in zip(seconds, taken["leat"], strict=True)), n=4)
+            for name, seconds in taken.items()
+            if name != "leat"
+        }
+        if given.json:
+            print(json.dumps({"bytes": size, "gb_s": speeds, "leat_over": ratios}), flush=True)
+            continue
         line = [f"{size:5} B"]
-        for name, seconds in taken.items():
-            line.append(f"{name} {n * size / statistics.median(seconds) / 1e9:.2f}")
-            if name != "leat":
-                ratios = [theirs / ours for theirs, ours in zip(seconds, taken["leat"], strict=True)]
-                low, middle, high = statistics.quantiles(ratios, n=4)
+        for name, speed in speeds.items():
+            line.append(f"{name} {speed:.2f}")
+            if name in ratios:
+                low, middle, high = ratios[name]
                 line[-1] += f" (leat {middle:.2f}x, {low:.2f} to {high:.2f})"
         print("  ".join(line), flush=True)
 
