@@ -1,0 +1,85 @@
+"""tools/gpu.sh, in short form, and what it makes of parts that go wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+
+import gpu  # noqa: E402  of tools/
+
+
+def part(code: str, limit_s: float = 60) -> gpu.Part:
+    return gpu.Part("rows", "rows", [sys.executable, "-c", code], limit_s)
+
+
+def test_tests_that_wait_for_a_card_have_the_marker() -> None:
+    for path in gpu.TESTS.glob("test_*.py"):
+        assert "skipif(not torch.cuda" not in path.read_text() or path.name == Path(__file__).name, path
+
+
+def test_a_part_that_fails_or_hangs_has_told_what_it_had(tmp_path: Path) -> None:
+    told = "import sys, time; print('{\"bytes\": 64}', flush=True);"
+    failed = gpu.run_part(part(told + "sys.exit('why')"), tmp_path, 60)
+    assert failed["status"] == "failed" and failed["reason"] == "exit code 1: why"
+    late = gpu.run_part(part(told + "time.sleep(600)", 3), tmp_path, 60)
+    assert late["status"] == "out of time" and late["records"] == failed["records"] == [{"bytes": 64}]
+
+
+def test_a_part_for_which_no_time_is_left_is_named(tmp_path: Path) -> None:
+    results = {p.name: gpu.run_part(p, tmp_path, 1) for p in gpu.parts(card=True)}
+    assert gpu.verdict(results, card=True) == (
+        1,
+        "verdict: tests left out, rows left out, features left out, photos left out",
+    )
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_skipped_test_and_a_missed_aim_are_said_where_a_card_is() -> None:
+    rows = {"bytes": 1024, "gb_s": {"leat": 45.0, "pinned copy": 20.0}, "leat_over": {"pinned copy": [2, 2.25, 3]}}
+    found = {"tests": [{"passed": 9}], "rows": [{"link_gb_s": 55.0}, rows], "features": [{"plain torch": 2, "leat": 1}]}
+    results = {name: {"status": "passed", "records": records} for name, records in found.items()}
+    assert gpu.aims(results) == [
+        ("rows of 1024 B: 2.25x the copy, at least 1.5x", True),
+        ("rows of 1024 B: 82% of the link, at least 90%", False),
+        ("features of neighbours: 50% less time, at least 40%", True),
+    ]
+    assert gpu.verdict(results, card=True) == (0, "verdict: all ran and passed; 2 of 3 aims are reached")
+    results["tests"]["records"] = [{"passed": 9, "skipped": 1}]
+    assert gpu.verdict(results, card=True) == (1, "verdict: 1 tests skipped")
+
+
+def test_wheels_of_other_sources_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / gpu.MADE_OF).write_text("another tree")
+    assert gpu.run(tmp_path / "out", card=True, budget_s=60, wheels=tmp_path) == 2
+    assert "are of other sources than these" in capsys.readouterr().out
+
+
+@pytest.mark.shard("whole")  # it imports torch four times
+def test_without_a_card_it_says_so_or_rehearses_in_short_form(tmp_path: Path) -> None:
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "PYTHON": sys.executable, "CUDA_VISIBLE_DEVICES": ""}
+        command = ["sh", ROOT / "tools/gpu.sh", tmp_path / "out", "--wheels", "none", *words]
+        return subprocess.run(
+            command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=500
+        )
+
+    refused = run()
+    assert refused.returncode == 2 and "PyTorch sees no card here" in refused.stdout
+    done = run("--without-card")
+    assert done.returncode == 0, done.stdout
+    told = json.loads((tmp_path / "out" / "gpu.json").read_text())
+    assert {name: r["status"] for name, r in told["parts"].items()} == dict.fromkeys(
+        ("tests", "rows", "features", "photos"), "passed"
+    )
+    assert set(told["parts"]["tests"]["records"][0]) == {"passed", "skipped"}
+    assert len(told["parts"]["rows"]["records"]) == 7 and told["machine"]["card"] is None
+    text = (tmp_path / "out" / "gpu.txt").read_text()
+    assert text in done.stdout and "no figure here is one of a card" in text and "NVML" in text
