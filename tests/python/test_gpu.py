@@ -29,7 +29,7 @@ def test_a_part_that_fails_or_hangs_has_told_what_it_had(tmp_path: Path) -> None
     told = "import sys, time; print('{\"bytes\": 64}', flush=True);"
     failed = gpu.run_part(part(told + "sys.exit('why')"), tmp_path, 60)
     assert failed["status"] == "failed" and failed["reason"] == "exit code 1: why"
-    late = gpu.run_part(part(told + "time.sleep(600)", 3), tmp_path, 60)
+    late = gpu.run_part(part(told + "time.sleep(600)", 8), tmp_path, 60)
     assert late["status"] == "out of time" and late["records"] == failed["records"] == [{"bytes": 64}]
 
 
