@@ -24,7 +24,7 @@ double cli_loader_written(const json_t *loader);
  * asleep, or making rows itself. */
 double cli_loader_waits(const json_t *now, const json_t *before);
 
-/* What a loader whose rows a Ray cluster makes says of that; NULL: it is no such one. */
+/* The words of a loader about the Ray cluster that makes its rows; NULL: none does. */
 const json_t *cli_loader_ray(const json_t *loader);
 
 #endif

@@ -47,7 +47,7 @@ bool leat_pin_take(const struct leat_cuda *cuda, const void *data, uint64_t byte
     struct leat_pin *known = find(begin, bytes), *made = known ? NULL : leat_new(struct leat_pin);
     const bool mine = made && pin(cuda, p, bytes);
     bool good = made || (known && begin >= known->data && begin + bytes <= known->data + known->bytes);
-    /* What the driver refuses may be pinned already, by PyTorch: then it has an address for the card, all of it. */
+    /* Memory that the driver refuses may be pinned already, by PyTorch: then all of it has an address for the card. */
     good = good && !cuda->cuMemHostGetDevicePointer_v2(&last, (void *)(uintptr_t)(begin + bytes - 1), 0) &&
            !cuda->cuMemHostGetDevicePointer_v2(at, p, 0) && last - *at == bytes - 1;
     if (good && mine) {

@@ -1,4 +1,4 @@
-"""What the other layers do with values that lie on a card: where there is one."""
+"""Values that lie on a card in the other layers, where there is a card."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What PyTorch does on a card: memory and streams; and where the compiler for kernels is."""
+"""A card as PyTorch has it: memory and streams; and the place of the compiler for kernels."""
 
 from __future__ import annotations
 

@@ -491,7 +491,7 @@ class Flow:
             self._changed.notify_all()
 
     def _settle(self, wanted: Wanted, piece: Piece, found: Any, told: Ran | None) -> None:
-        """What has become of a piece."""
+        """Takes in the outcome for a piece."""
         if isinstance(found, (Made, Ran)):
             self._take_in(wanted, piece, found, told)
         elif isinstance(found, Failed):

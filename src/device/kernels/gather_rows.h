@@ -1,4 +1,4 @@
-/* What the kernel gather_rows.cu.h and its host (device/rows.c) have in common. */
+/* The structs that the kernel gather_rows.cu.h shares with its host (device/rows.c). */
 #ifndef LEAT_DEVICE_KERNELS_GATHER_ROWS_H
 #define LEAT_DEVICE_KERNELS_GATHER_ROWS_H
 
