@@ -33,6 +33,10 @@ enum {
     LEAT_CU_HOST_PORTABLE = 1,     /* flags of host memory */
     LEAT_CU_HOST_MAPPED = 2,
     LEAT_CU_HOST_READ_ONLY = 8,
+    LEAT_CU_STREAM_NON_BLOCKING = 1,
+    LEAT_CU_EVENT_BLOCKING_SYNC = 1, /* flags of an event */
+    LEAT_CU_EVENT_NO_TIMING = 2,
+    LEAT_CU_NOT_READY = 600,
     LEAT_CU_ATTRIBUTE_MAJOR = 75, /* of the architecture */
     LEAT_CU_ATTRIBUTE_MINOR = 76
 };
@@ -57,6 +61,20 @@ enum {
     X(cuMemHostGetDevicePointer_v2, (leat_cu_memory * at, void *p, unsigned flags))                                    \
     X(cuModuleLoadData, (leat_cu_handle * module, const void *image))                                                  \
     X(cuModuleGetFunction, (leat_cu_handle * function, leat_cu_handle module, const char *name))                       \
+    X(cuModuleUnload, (leat_cu_handle module))                                                                         \
+    X(cuMemAlloc_v2, (leat_cu_memory * at, size_t bytes))                                                              \
+    X(cuMemFree_v2, (leat_cu_memory at))                                                                               \
+    X(cuMemcpyHtoDAsync_v2, (leat_cu_memory to, const void *from, size_t bytes, leat_cu_handle stream))                \
+    X(cuMemcpyDtoHAsync_v2, (void *to, leat_cu_memory from, size_t bytes, leat_cu_handle stream))                      \
+    X(cuStreamCreate, (leat_cu_handle * stream, unsigned flags))                                                       \
+    X(cuStreamDestroy_v2, (leat_cu_handle stream))                                                                     \
+    X(cuStreamWaitEvent, (leat_cu_handle stream, leat_cu_handle event, unsigned flags))                                \
+    X(cuEventCreate, (leat_cu_handle * event, unsigned flags))                                                         \
+    X(cuEventDestroy_v2, (leat_cu_handle event))                                                                       \
+    X(cuEventRecord, (leat_cu_handle event, leat_cu_handle stream))                                                    \
+    X(cuEventQuery, (leat_cu_handle event))                                                                            \
+    X(cuEventSynchronize, (leat_cu_handle event))                                                                      \
+    X(cuEventElapsedTime, (float *ms, leat_cu_handle begin, leat_cu_handle end))                                       \
     X(cuLaunchKernel,                                                                                                  \
       (leat_cu_handle function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, \
        unsigned block_z, unsigned shared_bytes, leat_cu_handle stream, void **arguments, void **extra))                \

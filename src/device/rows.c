@@ -23,9 +23,7 @@
 #include "leat/device.h"
 
 enum {
-    BLOCK = 256,        /* threads of a block */
-    MOST_BLOCKS = 4096, /* a million threads: some times as many as a card runs at once; each then takes several rows */
-    CARD_LINE = 128,    /* bytes of a request over the bus */
+    CARD_LINE = 128,     /* bytes of a request over the bus */
     MOST_LANES_LOG2 = 5, /* threads for one row: a warp */
     MOST_WORD = 16       /* bytes that a thread reads at once */
 };
@@ -239,13 +237,11 @@ static int launch(struct leat_device_rows *r, const struct leat_gather *g, void 
     const unsigned word = word_of((uint64_t)(uintptr_t)a.table | row);
     leat_cu_handle function;
     lay_out(&a, row, word);
-    int rc = leat_card_kernel(r->card, r->nvrtc, word, converts ? (unsigned)g->from : 0, &function, error);
+    const unsigned values[LEAT_KERNEL_DEFINES] = {word, converts ? (unsigned)g->from : 0};
+    int rc = leat_card_kernel(r->card, r->nvrtc, &leat_kernel_gather_rows, values, &function, error);
     if (rc)
         return rc;
-    const uint64_t rows_a_block = BLOCK >> a.lanes_log2, blocks = (g->n + rows_a_block - 1) / rows_a_block;
-    const leat_cu_result code =
-        r->card->cuda->cuLaunchKernel(function, blocks < MOST_BLOCKS ? (unsigned)blocks : MOST_BLOCKS, 1, 1, BLOCK, 1,
-                                      1, 0, stream, (void *[]){&a}, NULL);
+    const leat_cu_result code = leat_card_launch(r->card, function, g->n << a.lanes_log2, &a, stream);
     return code ? leat_cuda_fail(r->card->cuda, code, "the card does not gather rows", error) : LEAT_OK;
 }
 

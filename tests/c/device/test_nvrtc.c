@@ -53,33 +53,51 @@ static int tear_down(void **state)
         return;                                                                                                        \
     }
 
-static void compile(int architecture, unsigned word, unsigned from)
+static void compile(int architecture, const struct leat_kernel_source *source,
+                    const unsigned values[LEAT_KERNEL_DEFINES])
 {
-    char a[32], b[32], *log;
+    char texts[LEAT_KERNEL_DEFINES][64], *log;
+    const char *defines[LEAT_KERNEL_DEFINES];
     void *image;
     size_t bytes;
-    snprintf(a, sizeof a, "-DLEAT_WORD=%u", word);
-    snprintf(b, sizeof b, "-DLEAT_FROM=%u", from);
-    assert_ok(leat_nvrtc_compile(nvrtc, &leat_kernel_gather_rows, architecture / 10, architecture % 10,
-                                 (const char *[]){a, b}, 2, &image, &bytes, &log, &error));
-    if (memcmp(image, "\177ELF", 4))
-        fail_msg("sm_%d, words of %u, dtype %u: no binary", architecture, word, from);
-    if (!strstr(log, "0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads"))
-        fail_msg("sm_%d, words of %u, dtype %u: not all is in registers: %s", architecture, word, from, log);
+    int n = 0;
+    for (; n < LEAT_KERNEL_DEFINES && source->defines[n]; n++) {
+        snprintf(texts[n], sizeof texts[n], "-D%s=%u", source->defines[n], values[n]);
+        defines[n] = texts[n];
+    }
+    assert_ok(leat_nvrtc_compile(nvrtc, source, architecture / 10, architecture % 10, defines, n, &image, &bytes, &log,
+                                 &error));
+    const bool binary = !memcmp(image, "\177ELF", 4);
+    if (!binary || !strstr(log, "0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads"))
+        fail_msg("%s for sm_%d, %u %u %u %u: %s: %s", source->name, architecture, values[0], values[1], values[2],
+                 values[3], binary ? "not all is in registers" : "no binary", log);
     leat_free(image);
     leat_free(log);
 }
 
-TEST(kernels_compile_for_each_architecture_and_spill_no_registers)
+static const int architectures[] = {75, 80, 86, 89, 90, 100, 120};
+enum { ARCHITECTURES = sizeof architectures / sizeof *architectures };
+
+TEST(kernels_that_gather_compile_for_each_architecture_and_spill_no_registers)
 {
-    static const int architectures[] = {75, 80, 86, 89, 90, 100, 120};
     unsigned n = 0;
     test_needs_nvrtc();
-    for (size_t a = 0; a < sizeof architectures / sizeof *architectures; a++)
+    for (size_t a = 0; a < ARCHITECTURES; a++)
         for (unsigned from = 0; from <= LEAT_BOOL; from++)
             for (unsigned word = from ? (unsigned)leat_dtype_size((enum leat_dtype)from) : 1; word <= 16; word *= 2)
                 if (from != LEAT_F32 && n++ % test_every(16) == 0) /* which is copied */
-                    compile(architectures[a], word, from);
+                    compile(architectures[a], &leat_kernel_gather_rows, (const unsigned[]){word, from, 0, 0});
+}
+
+TEST(kernels_that_convert_compile_for_each_architecture_and_spill_no_registers)
+{
+    unsigned n = 0;
+    test_needs_nvrtc();
+    for (size_t a = 0; a < ARCHITECTURES; a++)
+        for (unsigned v = 0; v < 32; v++)
+            if (n++ % test_every(16) == 0)
+                compile(architectures[a], &leat_kernel_convert_pixels,
+                        (const unsigned[]){1 + v % 4, v & 4 ? 2 : 4, v >> 3 & 1, v & 16 ? 1 : 4});
 }
 
 TEST(an_architecture_that_is_too_old_is_an_error_and_a_newer_one_gets_text)

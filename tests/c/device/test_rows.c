@@ -6,6 +6,7 @@
 
 #include "../allocations.h"
 #include "../test.h"
+#include "device/driver.h"
 #include "leat/device.h"
 #include "standin.h"
 
@@ -371,21 +372,18 @@ TEST_CARD(memory_that_somebody_else_has_pinned_is_read_in_place_and_left_alone)
     float table[64] = {[9] = 9};
     _Alignas(16) float out;
     const int64_t id = 9;
-    int (*enlist)(void *, size_t, unsigned), (*strike)(void *);
-    void *handle = dlopen(getenv("LEAT_LIBCUDA"), RTLD_NOW), *found = dlsym(handle, "cuMemHostRegister_v2");
-    memcpy(&enlist, &found, sizeof enlist);
-    found = dlsym(handle, "cuMemHostUnregister");
-    memcpy(&strike, &found, sizeof strike);
-    standin->current++;
-    assert_int_equal(enlist(table, sizeof table, 3), 0);
-    standin->current--;
+    const struct leat_cuda *cuda;
+    leat_cu_handle before;
+    assert_ok(leat_cuda_get(&cuda, &error));
+    assert_int_equal(cuda->cuCtxPushCurrent_v2(standin), 0);
+    assert_int_equal(cuda->cuMemHostRegister_v2(table, sizeof table, 3), 0);
+    cuda->cuCtxPopCurrent_v2(&before);
     struct leat_device_rows *rows = open_rows(table, LEAT_F32, 64, 1, 0);
     assert_true(leat_device_rows_in_place(rows));
     assert_ok(leat_device_rows_gather(rows, &id, true, 1, LEAT_F32, &out, NULL, &error));
     assert_true(out == 9);
     leat_device_rows_close(rows);
-    assert_int_equal(strike(table), 0);
-    dlclose(handle);
+    assert_int_equal(cuda->cuMemHostUnregister(table), 0);
 }
 
 TEST_CARD(a_table_that_is_closed_waits_for_the_card)
