@@ -74,6 +74,92 @@ LEAT_API int leat_device_rows_gather(struct leat_device_rows *rows, const void *
  * after all that is in the stream is done; else what is known by now, at no cost. Errors: RANGE, IO, FORKED. */
 LEAT_API int leat_device_rows_check(struct leat_device_rows *rows, void *stream, bool wait, struct leat_error *error);
 
+/* ---- batches ------------------------------------------------------------------------------------------- */
+
+/*
+ * Batches of a loader on a card. Its memory is pinned (leat_loader_options.pinning), and the batches at the front of
+ * its window are copied while they fill, on a stream of their own. A batch that was handed out is then taken: the
+ * stream of the caller waits for the copies, the caller does not. The host's memory is given back behind them.
+ *
+ *     pinning = leat_device_pinning(0)
+ *     leat_loader_open(..., {..., .pinning = pinning}, &loader)
+ *     leat_device_batches_open(loader, ..., &batches)
+ *     each step: leat_loader_next(loader, &batch), leat_device_batches_take(batches, batch, stream, &there), ...
+ *
+ * Images that end in NHWC bytes can be given a table of values for each channel: the bytes travel, and become the
+ * values there.
+ */
+struct leat_device_batches; /* opaque; for any thread */
+struct leat_device_batch;   /* opaque; for one thread at a time */
+struct leat_device_buffer;  /* opaque; for any thread */
+
+/* The way to pin memory for a card; it lasts as long as the process. Errors: as leat_device_rows_open. */
+LEAT_API int leat_device_pinning(int device, const struct leat_pinning **out, struct leat_error *error);
+
+struct leat_device_table {
+    const char *output;    /* uint8 of shape (rows, height, width, channels) */
+    enum leat_dtype dtype; /* that it becomes: F32, F16, BF16 */
+    unsigned channels;     /* 1 to 4 */
+    bool planes;           /* it becomes (rows, channels, height, width) */
+    const void *values;    /* 256 of each channel, copied */
+};
+
+struct leat_device_batches_options {
+    size_t struct_size;
+    int device;
+    unsigned prefetch;     /* batches that are copied before they are handed out; 0: each as it is taken */
+    uint64_t budget_bytes; /* of the card's memory, for batches on their way and those that are held; 0: half of
+                            * what is free */
+    const struct leat_device_table *tables;
+    size_t n_tables;
+    const char *nvrtc; /* as of rows; for tables */
+};
+#define LEAT_DEVICE_BATCHES_OPTIONS_INIT                                                                               \
+    {                                                                                                                  \
+        sizeof(struct leat_device_batches_options), 0, 2, 0, NULL, 0, NULL                                             \
+    }
+
+/* For batches of this loader, and of its consumers. Errors: INVALID (tables, or a second one for a loader); as
+ * leat_device_rows_open. */
+LEAT_API int leat_device_batches_open(struct leat_loader *loader, const struct leat_device_batches_options *options,
+                                      struct leat_device_batches **out, struct leat_error *error);
+/* Waits for copies under way. Before or after the loader; batches on the card stay valid. NULL is allowed. */
+LEAT_API void leat_device_batches_close(struct leat_device_batches *batches);
+/* JSON text, freed with leat_free; docs/device.md names the keys. NOMEM. */
+LEAT_API int leat_device_batches_stats(struct leat_device_batches *batches, char **json, struct leat_error *error);
+
+/* The batch on the card; `stream` (as of leat_device_rows_gather) waits for it. What the caller does with its memory,
+ * it does in that stream, or makes that wait for it before letting go. Outputs of `batch` that have travelled are
+ * there no more, text and images of open size stay. After an error the batch is as before, and may be taken again.
+ * Errors: BUDGET, NOMEM (with numbers), IO, INVALID (an output does not fit its table), CLOSED, FORKED. */
+LEAT_API int leat_device_batches_take(struct leat_device_batches *batches, struct leat_batch *batch, void *stream,
+                                      struct leat_device_batch **out, struct leat_error *error);
+/* NULL is allowed. */
+LEAT_API void leat_device_batch_free(struct leat_device_batch *batch);
+
+/* As of leat_batch_tensor: `data` and `offsets` are addresses of the card, `buffer` is NULL, and `owner` keeps them
+ * alive. NOT_FOUND: this output has not travelled, as text does not. */
+struct leat_device_tensor {
+    struct leat_tensor tensor;
+    struct leat_device_buffer *owner;
+};
+LEAT_API int leat_device_batch_tensor(const struct leat_device_batch *batch, size_t output,
+                                      struct leat_device_tensor *out);
+/* Arrays of its rows, there: as of leat_batch_ids and so on. */
+struct leat_device_batch_rows {
+    const int64_t *ids;
+    const uint64_t *keys;
+    const int32_t *domains;
+    const bool *valid;
+    struct leat_device_buffer *owner;
+};
+LEAT_API void leat_device_batch_rows(const struct leat_device_batch *batch, struct leat_device_batch_rows *out);
+
+/* Take and give up a reference to memory of a card. When the last one is gone, it is used again behind what is then in
+ * the stream that took it. Any thread. */
+LEAT_API void leat_device_buffer_retain(struct leat_device_buffer *buffer);
+LEAT_API void leat_device_buffer_release(struct leat_device_buffer *buffer);
+
 #ifdef __cplusplus
 }
 #endif

@@ -720,6 +720,14 @@ struct leat_bucket_options {
     size_t n_widths;        /* 0: eight to each doubling */
 };
 
+/* Memory that a device reads by itself, pinned piece by piece as a loader takes it from the system: leat/device.h.
+ * `pin` may fail; `unpin` gets what `pin` got. Both are called with the engine's lock held. */
+struct leat_pinning {
+    void *user;
+    int (*pin)(void *user, void *memory, uint64_t bytes, struct leat_error *error);
+    void (*unpin)(void *user, void *memory);
+};
+
 struct leat_executor;
 struct leat_loader_options {
     size_t struct_size;
@@ -765,12 +773,14 @@ struct leat_loader_options {
         *buckets; /* NULL: batches have batch_size rows. SEQUENTIAL or SHUFFLED, in order */
     bool decided; /* the rows of an epoch may be decided until it begins (leat_loader_decide_rows): nothing is
                    * prefetched from the epoch after the one that is read */
+    const struct leat_pinning *pinning; /* NULL: memory is not pinned. It stays until the last batch is freed; pinned
+                                         * memory is not given back to the system before */
 };
 #define LEAT_LOADER_OPTIONS_INIT                                                                                       \
     {                                                                                                                  \
         sizeof(struct leat_loader_options), 0, 0, LEAT_ORDER_SEQUENTIAL, 0, NULL, 0, 0, true, NULL, 0, 0, -1,          \
             LEAT_TAIL_PAD, 0, 1, 1, LEAT_ON_ERROR_RAISE, NULL, 0, 0, 0, 1.0, NULL, 0, NULL, NULL, 0, true, NULL, NULL, \
-            NULL, false                                                                                                \
+            NULL, false, NULL                                                                                          \
     }
 
 /* Compiles the program, makes the plan and joins the process's engine. The data set is retained.

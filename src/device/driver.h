@@ -68,6 +68,7 @@ enum {
     X(cuMemcpyDtoHAsync_v2, (void *to, leat_cu_memory from, size_t bytes, leat_cu_handle stream))                      \
     X(cuStreamCreate, (leat_cu_handle * stream, unsigned flags))                                                       \
     X(cuStreamDestroy_v2, (leat_cu_handle stream))                                                                     \
+    X(cuStreamIsCapturing, (leat_cu_handle stream, int *status))                                                       \
     X(cuStreamWaitEvent, (leat_cu_handle stream, leat_cu_handle event, unsigned flags))                                \
     X(cuEventCreate, (leat_cu_handle * event, unsigned flags))                                                         \
     X(cuEventDestroy_v2, (leat_cu_handle event))                                                                       \

@@ -4,6 +4,7 @@
  * refers to lives on by itself.
  */
 #include "engine/batch.h"
+#include "engine/follow.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -366,6 +367,7 @@ void leat_batch_drop_made(struct leat_batch *b)
 void leat_batch_rewind(struct leat_batch *b)
 {
     clear_broken(b);
+    leat_follow_drop(b);
     if (b->state == LEAT_BATCH_SIZING)
         leat_batch_drop_made(b);
     leat_batch_drop_results(b);
@@ -389,6 +391,7 @@ void leat_batch_rewind(struct leat_batch *b)
 
 void leat_batch_recycle(struct leat_batch *b)
 {
+    leat_follow_drop(b);
     leat_batch_release(b);
     leat_batch_drop_made(b);
     leat_batch_drop_results(b);

@@ -98,6 +98,13 @@ struct leat_batch_apart {
     uint8_t *row_state;       /* enum leat_row_state */
 };
 
+/* follow.h */
+struct leat_batch_followed {
+    struct leat_follower *by;
+    void *mark; /* NULL: it is not followed */
+    bool by_rows, told;
+};
+
 struct leat_batch {
     struct leat_batch_pool *pool;
     enum leat_batch_state state;
@@ -130,6 +137,7 @@ struct leat_batch {
     _Atomic unsigned holders; /* once it is OUT: the last one that frees it gives it back */
     struct leat_batch *next;
     struct leat_batch_apart apart;
+    struct leat_batch_followed followed;
 };
 
 enum leat_row_state { LEAT_ROW_OPEN = 0, LEAT_ROW_MADE, LEAT_ROW_GONE };
@@ -159,6 +167,7 @@ struct leat_batch_pool {
     uint64_t references;                        /* open handle, batches and buffers out, parked tasks */
     void (*let_go)(struct leat_buffer *buffer); /* the treatment of a buffer whose memory is not the region's, instead
                                                  * of giving it back there; under the lock. NULL: all is the region's */
+    struct leat_follower *follower;             /* NULL: none */
     void (*given_back)(struct leat_batch_pool *pool); /* memory is free again; under the lock */
     void (*destroy)(struct leat_batch_pool *pool);    /* the last reference is gone; without the lock */
 };

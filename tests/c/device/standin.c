@@ -310,7 +310,8 @@ struct op {
     void *to, *from, *snapshot;
     size_t bytes;
     struct event *event;
-    u64 number; /* of the record */
+    u64 number; /* of the record, */
+    struct stream *recorder;
 };
 struct stream {
     struct op *ops;
@@ -327,10 +328,14 @@ static struct stream *stream_of(leat_cu_handle handle)
 
 static void run_one(struct stream *s);
 
-static void run_to(struct event *e, u64 number)
+/* Until record `number` of an event, which stands in a stream, is done. */
+static void run_to(struct event *e, u64 number, struct stream *s)
 {
-    while (e->done < number)
-        run_one(e->stream);
+    while (e->done < number) {
+        if (s->done == s->n)
+            abort();
+        run_one(s);
+    }
 }
 
 static void run_one(struct stream *s)
@@ -345,10 +350,10 @@ static void run_one(struct stream *s)
         free(op.snapshot);
         break;
     case RECORD:
-        op.event->done = op.number;
+        op.event->done = op.number > op.event->done ? op.number : op.event->done;
         break;
     case WAIT:
-        run_to(op.event, op.number);
+        run_to(op.event, op.number, op.recorder);
         break;
     }
 }
@@ -373,6 +378,7 @@ static leat_cu_result add(leat_cu_handle stream, struct op op)
         op.event->stream = s;
     } else if (op.kind == WAIT) {
         op.number = op.event->recorded;
+        op.recorder = op.event->stream;
     }
     s->ops[s->n++] = op;
     if (!state.later)
@@ -425,6 +431,13 @@ leat_cu_result cuStreamDestroy_v2(leat_cu_handle stream)
     pthread_mutex_unlock(&work);
     free(s->ops);
     free(s);
+    return 0;
+}
+
+leat_cu_result cuStreamIsCapturing(leat_cu_handle stream, int *status)
+{
+    NEEDS_CONTEXT();
+    *status = state.captures;
     return 0;
 }
 
@@ -490,7 +503,7 @@ leat_cu_result cuEventSynchronize(leat_cu_handle event)
     NEEDS_CONTEXT();
     struct event *e = event;
     pthread_mutex_lock(&work);
-    run_to(e, e->recorded);
+    run_to(e, e->recorded, e->stream);
     pthread_mutex_unlock(&work);
     return 0;
 }

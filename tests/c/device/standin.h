@@ -26,6 +26,7 @@ struct standin {
     int pinned;   /* ranges that are registered or allocated */
     int compiled; /* programs */
     int launched;
+    bool captures;           /* streams are being captured into a graph */
     uint64_t card_bytes;     /* of a card's memory; 0: any number */
     uint64_t allocated;      /* bytes of it */
     int objects;             /* streams and events */
