@@ -93,6 +93,14 @@ struct leat_device_batches; /* opaque; for any thread */
 struct leat_device_batch;   /* opaque; for one thread at a time */
 struct leat_device_buffer;  /* opaque; for any thread */
 
+/* Memory that a device reads by itself, pinned piece by piece as a loader takes it from the system, which gets none of
+ * it back before the last batch is freed. `pin` may fail; `unpin` gets what `pin` got. Both are called with the
+ * engine's lock held. */
+struct leat_pinning {
+    void *user;
+    int (*pin)(void *user, void *memory, uint64_t bytes, struct leat_error *error);
+    void (*unpin)(void *user, void *memory);
+};
 /* The way to pin memory for a card; it lasts as long as the process. Errors: as leat_device_rows_open. */
 LEAT_API int leat_device_pinning(int device, const struct leat_pinning **out, struct leat_error *error);
 
@@ -100,7 +108,8 @@ struct leat_device_table {
     const char *output;    /* uint8 of shape (rows, height, width, channels) */
     enum leat_dtype dtype; /* that it becomes: F32, F16, BF16 */
     unsigned channels;     /* 1 to 4 */
-    bool planes;           /* it becomes (rows, channels, height, width) */
+    bool planes;           /* it becomes (rows, channels, height, width), */
+    bool last;             /* ... or has that shape, and its channels side by side (channels_last) */
     const void *values;    /* 256 of each channel, copied */
 };
 
@@ -118,6 +127,9 @@ struct leat_device_batches_options {
     {                                                                                                                  \
         sizeof(struct leat_device_batches_options), 0, 2, 0, NULL, 0, NULL                                             \
     }
+
+/* The channels of an output that a table goes with; 0: of another one. */
+LEAT_API unsigned leat_device_channels(const struct leat_loader *loader, const char *output);
 
 /* For batches of this loader, and of its consumers. Errors: INVALID (tables, or a second one for a loader); as
  * leat_device_rows_open. */

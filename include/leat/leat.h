@@ -720,15 +720,8 @@ struct leat_bucket_options {
     size_t n_widths;        /* 0: eight to each doubling */
 };
 
-/* Memory that a device reads by itself, pinned piece by piece as a loader takes it from the system: leat/device.h.
- * `pin` may fail; `unpin` gets what `pin` got. Both are called with the engine's lock held. */
-struct leat_pinning {
-    void *user;
-    int (*pin)(void *user, void *memory, uint64_t bytes, struct leat_error *error);
-    void (*unpin)(void *user, void *memory);
-};
-
 struct leat_executor;
+struct leat_pinning; /* leat/device.h */
 struct leat_loader_options {
     size_t struct_size;
     uint64_t batch_size;        /* rows per rank and batch; or 0, and */
@@ -773,8 +766,7 @@ struct leat_loader_options {
         *buckets; /* NULL: batches have batch_size rows. SEQUENTIAL or SHUFFLED, in order */
     bool decided; /* the rows of an epoch may be decided until it begins (leat_loader_decide_rows): nothing is
                    * prefetched from the epoch after the one that is read */
-    const struct leat_pinning *pinning; /* NULL: memory is not pinned. It stays until the last batch is freed; pinned
-                                         * memory is not given back to the system before */
+    const struct leat_pinning *pinning; /* NULL: memory is not pinned */
 };
 #define LEAT_LOADER_OPTIONS_INIT                                                                                       \
     {                                                                                                                  \

@@ -556,10 +556,12 @@ static void take_output(struct leat_device_batch *t, struct leat_batch *b, size_
     if (table) {
         made->dtype = table->dtype;
         const int64_t h = made->shape[1], w = made->shape[2], c = made->shape[3];
-        if (table->planes) {
+        if (table->planes || table->last)
             memcpy(made->shape + 1, ((const int64_t[]){c, h, w}), 3 * sizeof h);
+        if (table->planes)
             memcpy(made->strides + 1, ((const int64_t[]){h * w, w, 1}), 3 * sizeof h);
-        }
+        else if (table->last)
+            memcpy(made->strides + 1, ((const int64_t[]){1, w * c, c}), 3 * sizeof h);
     }
     if (leat_program_output(b->program, o)->open) /* its images are found by the offsets here */
         return;
@@ -665,25 +667,39 @@ void leat_device_batch_free(struct leat_device_batch *t)
 
 /* ---- opening and closing ------------------------------------------------------------------------ */
 
+static const struct leat_output *output_of(const struct leat_loader *loader, const char *name, size_t *number)
+{
+    const struct leat_output *output = NULL;
+    for (*number = 0; *number < loader->pool.n_outputs; ++*number)
+        if (!strcmp((output = leat_program_output(loader->program, *number))->name, name))
+            return output;
+    return NULL;
+}
+
+unsigned leat_device_channels(const struct leat_loader *loader, const char *name)
+{
+    size_t k;
+    const struct leat_output *o = output_of(loader, name, &k);
+    return o && o->kind == LEAT_KIND_ARRAY && !o->ragged && !o->hidden && o->dtype == LEAT_U8 && o->ndim == 3 &&
+                   o->shape[2] >= 1 && o->shape[2] <= 4 && o->strides[2] == 1 && o->strides[1] == o->shape[2]
+               ? (unsigned)o->shape[2]
+               : 0;
+}
+
 static int set_tables(struct leat_device_batches *d, const struct leat_device_batches_options *o,
                       struct leat_error *error)
 {
-    const struct leat_program *program = d->loader->program;
     uint64_t bytes = 0;
     d->tables = leat_new_array(o->n_tables + 1, sizeof *d->tables);
     if (!d->tables)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for tables");
     for (size_t i = 0; i < o->n_tables; i++) {
         const struct leat_device_table *table = &d->tables[i];
-        size_t k = 0;
+        size_t k;
         d->tables[i] = o->tables[i];
-        while (k < d->n_outputs && strcmp(leat_program_output(program, k)->name, table->output))
-            k++;
-        const struct leat_output *output = k < d->n_outputs ? leat_program_output(program, k) : NULL;
+        output_of(d->loader, table->output, &k);
         const bool value = table->dtype == LEAT_F32 || table->dtype == LEAT_F16 || table->dtype == LEAT_BF16;
-        if (!output || !d->outputs[k].travels || output->ragged || output->dtype != LEAT_U8 || output->ndim != 3 ||
-            !value || table->channels < 1 || table->channels > 4 || output->shape[2] != table->channels ||
-            output->strides[2] != 1 || output->strides[1] != table->channels)
+        if (!value || !table->channels || table->channels != leat_device_channels(d->loader, table->output))
             return leat_fail(error, LEAT_E_INVALID,
                              "a table of %u channels of %s does not go with output %s: it takes uint8 of shape (rows, "
                              "height, width, channels)",

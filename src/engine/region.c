@@ -19,6 +19,7 @@
 #include "base/cpu.h"
 #include "base/error.h"
 #include "base/search.h"
+#include "leat/device.h"
 
 #define HUGE_PAGE (UINT64_C(2) << 20)
 /* The step by which an area grows if addresses are scarce: few system calls, and little reserved in vain. */

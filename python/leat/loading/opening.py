@@ -119,8 +119,10 @@ def form_of(
     marks: bool,
     looks: bool,
 ) -> Form:
-    """The form of batches, with the stores whose values come with them; `marks`, `looks`: of :class:`Beside`."""
+    """The form of batches, with the stores whose values come with them; `marks`: of :class:`Beside`; `looks`: of
+    :class:`Form`."""
     form = Form(check.framework(framework))
+    form.looks = looks
     if rows.lines is not None:
         form.length, form.multiple = rows.lines.length, rows.lines.multiple
     form.meaning = html.meaning(rows.dataset.schema, rows.dataset.classes, outputs)
@@ -133,5 +135,5 @@ def form_of(
     if stores:
         form.beside = Beside(stores, taken, seed, form.framework)
         form.beside.check(rows.dataset)
-        form.beside.marks, form.beside.looks = marks, looks
+        form.beside.marks = marks
     return form

@@ -96,8 +96,8 @@ leat_cu_result cuCtxPopCurrent_v2(leat_cu_handle *context)
 
 leat_cu_result cuMemGetInfo_v2(size_t *free, size_t *total)
 {
-    *free = 1000;
-    *total = 5000;
+    *total = state.card_bytes ? state.card_bytes : 1 << 30;
+    *free = *total - state.allocated;
     return 0;
 }
 

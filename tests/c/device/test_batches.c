@@ -93,7 +93,7 @@ static void open_there(struct job *j, unsigned prefetch, uint64_t budget, bool p
 {
     for (unsigned i = 0; i < C * 256; i++)
         j->values[i] = (float)(i % 256) * 0.37f + (float)(i / 256);
-    const struct leat_device_table table = {"image", LEAT_F32, C, planes, j->values};
+    const struct leat_device_table table = {"image", LEAT_F32, C, planes, false, j->values};
     struct leat_device_batches_options o = LEAT_DEVICE_BATCHES_OPTIONS_INIT;
     o.prefetch = prefetch;
     o.budget_bytes = budget;
@@ -109,7 +109,7 @@ static struct job begin(unsigned prefetch, unsigned threads)
     o.num_threads = threads;
     standin->later = true;
     j.loader = test_loader(dataset, &o);
-    open_there(&j, prefetch, 1 << 20, true);
+    open_there(&j, prefetch, 0, true);
     j.iteration = test_start(j.loader);
     return j;
 }
@@ -396,10 +396,10 @@ TEST(memory_that_a_graph_is_captured_with_is_used_again_only_behind_it)
 TEST(a_table_that_does_not_fit_is_an_error)
 {
     const float values[4 * 256] = {0};
-    const struct leat_device_table tables[] = {{"image", LEAT_F32, 4, true, values},
-                                               {"y", LEAT_F32, 1, true, values},
-                                               {"none", LEAT_F32, 3, true, values},
-                                               {"image", LEAT_I32, 3, true, values}};
+    const struct leat_device_table tables[] = {{"image", LEAT_F32, 4, true, false, values},
+                                               {"y", LEAT_F32, 1, true, false, values},
+                                               {"none", LEAT_F32, 3, true, false, values},
+                                               {"image", LEAT_I32, 3, true, false, values}};
     struct leat_loader_options o = pinned_options(BATCH);
     struct leat_loader *loader = test_loader(dataset, &o);
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {

@@ -136,7 +136,7 @@ TEST_CARD(a_card_that_is_missing_or_taken_is_an_error_that_says_so)
     says("exclusive mode");
     standin->code = 2;
     assert_int_equal(open_fails(&o), LEAT_E_NOMEM);
-    says("1000 of the card's 5000 bytes are free");
+    says("1073741824 of the card's 1073741824 bytes are free");
     o.device = 64;
     assert_int_equal(open_fails(&o), LEAT_E_RANGE);
 }
