@@ -135,6 +135,10 @@ LEAT_API unsigned leat_device_channels(const struct leat_loader *loader, const c
  * leat_device_rows_open. */
 LEAT_API int leat_device_batches_open(struct leat_loader *loader, const struct leat_device_batches_options *options,
                                       struct leat_device_batches **out, struct leat_error *error);
+/* The same for a reader of a port (leat_attached_consumer), whose batches come from the port's card memory if it has
+ * them on the same card (leat_device_mirrors_open), else from its memory of the host. */
+LEAT_API int leat_device_batches_attach(struct leat_consumer *reader, const struct leat_device_batches_options *options,
+                                        struct leat_device_batches **out, struct leat_error *error);
 /* Waits for copies under way. Before or after the loader; batches on the card stay valid. NULL is allowed. */
 LEAT_API void leat_device_batches_close(struct leat_device_batches *batches);
 /* JSON text, freed with leat_free; docs/device.md names the keys. NOMEM. */
@@ -166,6 +170,22 @@ struct leat_device_batch_rows {
     struct leat_device_buffer *owner;
 };
 LEAT_API void leat_device_batch_rows(const struct leat_device_batch *batch, struct leat_device_batch_rows *out);
+
+/*
+ * Mirrors: batches that a port publishes go to a card once, in memory that its readers share (CUDA IPC), and each
+ * reader's copy is made from there. They are made before the batch is published, and live as long as it does; a reader
+ * that dies holds none of them. Memory that was shared stays with the process until that ends. Opened and closed by one
+ * thread.
+ */
+struct leat_device_mirrors; /* opaque */
+LEAT_API int leat_device_mirrors_open(int device, uint64_t budget_bytes, struct leat_device_mirrors **out,
+                                      struct leat_error *error);
+/* After the port. NULL is allowed. */
+LEAT_API void leat_device_mirrors_close(struct leat_device_mirrors *mirrors);
+/* For leat_port_options.mirrors. */
+LEAT_API const struct leat_mirrors *leat_device_mirrors_of(const struct leat_device_mirrors *mirrors);
+/* JSON text, freed with leat_free; docs/device.md names the keys. NOMEM. */
+LEAT_API int leat_device_mirrors_stats(struct leat_device_mirrors *mirrors, char **json, struct leat_error *error);
 
 /* Take and give up a reference to memory of a card. When the last one is gone, it is used again behind what is then in
  * the stream that took it. Any thread. */

@@ -117,7 +117,7 @@ class DeviceBatches:
     @classmethod
     def open(
         cls,
-        loader: Loader,
+        reader: Loader | Attached,
         device: int,
         prefetch: int,
         budget_bytes: int,
@@ -129,6 +129,12 @@ class DeviceBatches:
     def take(self, batch: Batch, stream: int, /) -> DeviceBatch: ...
     def stats(self) -> str: ...
     def close(self) -> None: ...
+
+@final
+class DeviceMirrors:
+    @classmethod
+    def open(cls, device: int, budget_bytes: int, /) -> DeviceMirrors: ...
+    def stats(self) -> str: ...
 
 @final
 class DeviceBatch:
@@ -278,7 +284,16 @@ class Consumer(Reader): ...
 @final
 class Port:
     @classmethod
-    def open(cls, loader: Loader, name: str, folder: str | None, group: str | None, about: str, /) -> Port: ...
+    def open(
+        cls,
+        loader: Loader,
+        name: str,
+        folder: str | None,
+        group: str | None,
+        about: str,
+        mirrors: DeviceMirrors | None,
+        /,
+    ) -> Port: ...
     def wait(self, milliseconds: int, /) -> bool: ...
     def stat(self) -> str: ...
     def close(self) -> None: ...

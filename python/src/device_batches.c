@@ -9,9 +9,8 @@
 
 struct batches {
     PyObject_HEAD struct leat_device_batches *handle; /* NULL: closed */
-    PyObject *loader;
-    int dl_type, dl_number; /* its device, as DLPack has them */
-    pid_t pid;
+    PyObject *reader;                                 /* whose batches they are */
+    int dl_type, dl_number;                           /* its device, as DLPack has them */
 };
 
 /* (output, dtype, channels, planes, last, values) of each, whose values stay those of the list. */
@@ -45,19 +44,24 @@ static struct leat_device_table *tables_of(PyObject *list, size_t *n)
     return tables;
 }
 
-/* open(loader, device, prefetch, budget_bytes, tables, path of NVRTC or None, (type, number) of DLPack) */
+/* open(Loader or Attached, device, prefetch, budget_bytes, tables, path of NVRTC or None, (type, number) of DLPack) */
 static PyObject *batches_open(PyTypeObject *type, PyObject *args)
 {
     struct leat_device_batches_options o = LEAT_DEVICE_BATCHES_OPTIONS_INIT;
     struct leat_error error;
-    PyObject *loader, *list, *nvrtc = NULL;
+    PyObject *reader, *list, *nvrtc = NULL;
     unsigned long long budget;
     int dl_type, dl_number, rc = 0;
-    if (!PyArg_ParseTuple(args, "O!iIKO!O&(ii):open", py_loader_type, &loader, &o.device, &o.prefetch, &budget,
-                          &PyList_Type, &list, py_path_or_none, &nvrtc, &dl_type, &dl_number))
+    if (!PyArg_ParseTuple(args, "OiIKO!O&(ii):open", &reader, &o.device, &o.prefetch, &budget, &PyList_Type, &list,
+                          py_path_or_none, &nvrtc, &dl_type, &dl_number))
         return NULL;
-    struct leat_loader *handle = py_loader_handle(loader);
-    struct leat_device_table *tables = handle ? tables_of(list, &o.n_tables) : NULL;
+    const bool is_loader = Py_TYPE(reader) == py_loader_type;
+    struct leat_loader *loader = is_loader ? py_loader_handle(reader) : NULL;
+    struct leat_consumer *attached =
+        Py_TYPE(reader) == py_attached_type ? ((struct py_reader *)reader)->consumer : NULL;
+    if (!loader && !attached && !PyErr_Occurred())
+        PyErr_SetString(PyExc_TypeError, "batches on a card are those of a Loader or of an open Attached");
+    struct leat_device_table *tables = PyErr_Occurred() ? NULL : tables_of(list, &o.n_tables);
     struct batches *b = tables ? py_object_new(type) : NULL;
     o.budget_bytes = budget;
     o.tables = tables;
@@ -65,9 +69,9 @@ static PyObject *batches_open(PyTypeObject *type, PyObject *args)
     if (b) {
         b->dl_type = dl_type;
         b->dl_number = dl_number;
-        b->pid = getpid();
-        b->loader = Py_NewRef(loader);
-        PY_WITHOUT_GIL(rc = leat_device_batches_open(handle, &o, &b->handle, &error));
+        b->reader = Py_NewRef(reader);
+        PY_WITHOUT_GIL(rc = loader ? leat_device_batches_open(loader, &o, &b->handle, &error)
+                                   : leat_device_batches_attach(attached, &o, &b->handle, &error));
         if (rc) {
             Py_CLEAR(b);
             py_raise(&error);
@@ -91,7 +95,7 @@ static void batches_dealloc(PyObject *self)
 {
     struct batches *b = (struct batches *)self;
     PY_WITHOUT_GIL(leat_device_batches_close(b->handle));
-    Py_XDECREF(b->loader);
+    Py_XDECREF(b->reader);
     py_object_free(self);
 }
 
@@ -144,7 +148,7 @@ static PyObject *batches_stats(PyObject *self, PyObject *none)
 
 static PyMethodDef batches_methods[] = {
     {"open", (PyCFunction)(void (*)(void))batches_open, METH_VARARGS | METH_CLASS,
-     "open(loader, device, prefetch, budget_bytes, tables, path of NVRTC, (type, number) of DLPack)"},
+     "open(loader or attached, device, prefetch, budget_bytes, tables, path of NVRTC, (type, number) of DLPack)"},
     {"take", batches_take, METH_VARARGS, "take(batch, stream): a DeviceBatch"},
     {"stats", batches_stats, METH_NOARGS, "stats(): JSON text"},
     {"close", batches_close, METH_NOARGS, "close()"},
@@ -157,6 +161,63 @@ static PyType_Slot batches_slots[] = {
 };
 PyType_Spec py_device_batches_spec =
     PY_TYPE(DeviceBatches, struct batches, batches_slots, Py_TPFLAGS_DISALLOW_INSTANTIATION);
+
+/* ---- a port's ---- */
+
+struct mirrors {
+    PyObject_HEAD struct leat_device_mirrors *handle;
+};
+
+/* open(device, budget_bytes) */
+static PyObject *mirrors_open(PyTypeObject *type, PyObject *args)
+{
+    struct leat_error error;
+    unsigned long long budget;
+    int device, rc;
+    if (!PyArg_ParseTuple(args, "iK:open", &device, &budget))
+        return NULL;
+    struct mirrors *m = py_object_new(type);
+    if (!m)
+        return NULL;
+    PY_WITHOUT_GIL(rc = leat_device_mirrors_open(device, budget, &m->handle, &error));
+    if (rc) {
+        Py_DECREF(m);
+        return py_raise(&error);
+    }
+    return (PyObject *)m;
+}
+
+static void mirrors_dealloc(PyObject *self)
+{
+    PY_WITHOUT_GIL(leat_device_mirrors_close(((struct mirrors *)self)->handle));
+    py_object_free(self);
+}
+
+const struct leat_mirrors *py_device_mirrors(PyObject *object)
+{
+    return leat_device_mirrors_of(((struct mirrors *)object)->handle);
+}
+
+static PyObject *mirrors_stats(PyObject *self, PyObject *none)
+{
+    struct leat_error error;
+    char *json = NULL;
+    return leat_device_mirrors_stats(((struct mirrors *)self)->handle, &json, &error) ? py_raise(&error)
+                                                                                      : py_text_take(json);
+}
+
+static PyMethodDef mirrors_methods[] = {
+    {"open", (PyCFunction)(void (*)(void))mirrors_open, METH_VARARGS | METH_CLASS, "open(device, budget_bytes)"},
+    {"stats", mirrors_stats, METH_NOARGS, "stats(): JSON text"},
+    {0},
+};
+static PyType_Slot mirrors_slots[] = {
+    {Py_tp_dealloc, (void *)mirrors_dealloc},
+    {Py_tp_methods, mirrors_methods},
+    {0, NULL},
+};
+PyType_Spec py_device_mirrors_spec =
+    PY_TYPE(DeviceMirrors, struct mirrors, mirrors_slots, Py_TPFLAGS_DISALLOW_INSTANTIATION);
 
 PyObject *py_device_channels(PyObject *module, PyObject *args)
 {
@@ -262,7 +323,8 @@ PY_METHOD(there_host, Py_NewRef(((struct there *)self)->host))
                       : PyObject_CallMethod(((struct there *)self)->host, #NAME, NULL);                                \
     }
 OF_HOST(images)
-OF_HOST(text) OF_HOST(errors) OF_HOST(rows) OF_HOST(epoch) OF_HOST(step)
+OF_HOST(text)
+OF_HOST(errors) OF_HOST(rows) OF_HOST(epoch) OF_HOST(step)
 
     /* same(batch): whether both are of one batch of the host */
     static PyObject *there_same(PyObject *self, PyObject *other)

@@ -36,7 +36,7 @@
 #define PY_TYPES(X)                                                                                                    \
     X(memory) X(dataset) X(writer) X(loader) X(consumer) X(batch) X(slot) X(pool) X(board) X(layout) X(chain)          \
     X(executor) X(port) X(attached) X(table) X(columns) X(device_rows)                               \
-    X(device_batches) X(device_batch)
+    X(device_batches) X(device_batch) X(device_mirrors)
 /* clang-format on */
 #define PY_DECLARE_TYPE(NAME)                                                                                          \
     extern PyTypeObject *py_##NAME##_type;                                                                             \
@@ -222,6 +222,9 @@ PyObject *py_consumer_open(struct leat_loader *loader, uint64_t batch_size, bool
 PyObject *py_dlpack_of_tensor(const struct leat_tensor *tensor, bool offsets, uint64_t rows);
 
 struct leat_device_tensor;
+struct leat_mirrors;
+/* Those of a DeviceMirrors, which keeps them. */
+const struct leat_mirrors *py_device_mirrors(PyObject *object);
 /* The same over memory of a card, by the type and number of the device as DLPack has them. */
 PyObject *py_dlpack_there(int type, int number, const struct leat_device_tensor *tensor, bool offsets, uint64_t rows);
 

@@ -18,13 +18,14 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "device/copies.h"
 #include "device/kernels/convert_pixels.h"
 #include "device/memory.h"
 #include "engine/follow.h"
 #include "engine/loader.h"
 #include "leat/device.h"
 
-enum { TIMED = 16, ALIGNED = 256 };
+enum { TIMED = 16 };
 
 /* One output. */
 struct output {
@@ -57,17 +58,28 @@ struct leat_device_batch {
     struct part parts[];
 };
 
+/* An allocation of another process. */
+enum { OPENED = 256 };
+struct opened {
+    struct leat_cu_ipc handle;
+    leat_cu_memory at; /* 0: it cannot be opened */
+    uint64_t bytes;
+    bool own; /* of this process after all */
+};
+
 struct item {
     enum { COPY, END, DROP } kind;
     struct leat_device_batch *there;
     size_t output; /* n_outputs: the rows' arrays */
     const uint8_t *from;
-    uint64_t at, bytes, room; /* in the output's buffer, of `room` bytes */
+    uint64_t at, bytes, room;         /* in the output's buffer, of `room` bytes */
+    const struct leat_mirror *mirror; /* where `from` lies on a card already, or NULL */
 };
 
 struct leat_device_batches {
     struct leat_follower follower;
-    struct leat_loader *loader; /* until it is closed */
+    struct leat_batch_pool *pool; /* of the host's batches */
+    struct leat_loader *loader;   /* whose they are, if it is followed, until this is closed */
     struct leat_card *card;
     struct leat_device_memory *memory;
     char *nvrtc;
@@ -77,7 +89,9 @@ struct leat_device_batches {
     struct output *outputs;
     leat_cu_handle copies, converts; /* streams */
     leat_cu_handle begun[TIMED], ended[TIMED];
-    uint64_t n_timed; /* of the copier */
+    uint64_t n_timed;             /* of the copier, as is */
+    struct opened opened[OPENED]; /* ... what it has opened of other processes' */
+    size_t n_opened;
 
     pthread_mutex_t mutex;
     pthread_cond_t wanted, done; /* items, or the end; a batch was issued or has failed */
@@ -89,17 +103,12 @@ struct leat_device_batches {
     struct leat_device_batch *releasing, **releasing_end; /* their host memory */
     struct leat_device_batch *free;
     struct {
-        uint64_t batches, bytes, ahead, late, shrunk;
+        uint64_t batches, bytes, shared_bytes, ahead, late, shrunk;
         int64_t wait_ns;
         double copy_ms;
         int64_t opened_ns;
     } count;
 };
-
-static uint64_t aligned(uint64_t bytes)
-{
-    return (bytes + ALIGNED - 1) / ALIGNED * ALIGNED;
-}
 
 /* ---- pinning ----------------------------------------------------------------------------------- */
 
@@ -217,7 +226,7 @@ static void push(struct leat_device_batches *d, struct item item)
 {
     struct item *last = d->n_items ? &d->items[d->n_items - 1] : NULL;
     if (last && item.kind == COPY && last->kind == COPY && last->there == item.there && last->output == item.output &&
-        last->from + last->bytes == item.from && last->at + last->bytes == item.at) {
+        last->from + last->bytes == item.from && last->at + last->bytes == item.at && !item.mirror) {
         last->bytes += item.bytes;
         return;
     }
@@ -245,8 +254,9 @@ static void *begin(void *user, const struct leat_batch *b)
 static void push_rows(struct leat_device_batch *t, const struct leat_batch *b, size_t o, uint64_t first, uint64_t n)
 {
     const uint64_t each = leat_program_output(b->program, o)->row_bytes;
+    const struct leat_mirror *mirror = &b->buffers[o]->mirror;
     push(t->of, (struct item){COPY, t, o, leat_batch_values(b, o).data + first * each, first * each, n * each,
-                              b->plan.rows * each});
+                              b->plan.rows * each, mirror->there ? mirror : NULL});
 }
 
 static void made(void *mark, const struct leat_batch *b, uint64_t first, uint64_t n)
@@ -263,8 +273,8 @@ static void made(void *mark, const struct leat_batch *b, uint64_t first, uint64_
 /* The arrays of its rows, which are not pinned, in one piece: they may be gone before they are copied. */
 static bool keep_rows(struct leat_device_batch *t, const struct leat_batch *b)
 {
-    const uint64_t n = b->rows, keys = aligned(8 * n), domains = keys + aligned(8 * n),
-                   valid = domains + aligned(4 * n), bytes = valid + n;
+    const uint64_t n = b->rows, keys = leat_device_aligned(8 * n), domains = keys + leat_device_aligned(8 * n),
+                   valid = domains + leat_device_aligned(4 * n), bytes = valid + n;
     if (t->room < bytes) {
         leat_free(t->rows);
         t->room = 0;
@@ -277,7 +287,7 @@ static bool keep_rows(struct leat_device_batch *t, const struct leat_batch *b)
     memcpy(t->rows + keys, b->keys, 8 * n);
     memcpy(t->rows + domains, b->domains, 4 * n);
     memcpy(t->rows + valid, b->valid, n);
-    push(t->of, (struct item){COPY, t, t->of->n_outputs, t->rows, 0, bytes, bytes});
+    push(t->of, (struct item){COPY, t, t->of->n_outputs, t->rows, 0, bytes, bytes, NULL});
     return true;
 }
 
@@ -292,13 +302,13 @@ static void ready(void *mark, const struct leat_batch *b, bool anew)
             continue;
         if (d->outputs[o].table)
             t->parts[o].pixels = (uint64_t)(output->shape[0] * output->shape[1]);
-        if (output->ragged) {
+        if (output->ragged) { /* offsets, then values */
             const struct leat_view v = leat_batch_values(b, o);
-            const uint8_t *offsets = (const uint8_t *)v.offsets;
-            const uint64_t values = (uint64_t)(v.data - offsets),
+            const struct leat_mirror *mirror = b->buffers[o]->mirror.there ? &b->buffers[o]->mirror : NULL;
+            const uint64_t offsets = 8 * (b->rows + 1), values = leat_device_aligned(offsets),
                            bytes = (uint64_t)v.offsets[b->rows] * output->row_bytes;
-            push(d, (struct item){COPY, t, o, offsets, 0, 8 * (b->rows + 1), values + bytes});
-            push(d, (struct item){COPY, t, o, v.data, values, bytes, values + bytes});
+            push(d, (struct item){COPY, t, o, (const uint8_t *)v.offsets, 0, offsets, values + bytes, NULL});
+            push(d, (struct item){COPY, t, o, v.data, values, bytes, values + bytes, mirror});
         } else if (anew) {
             push_rows(t, b, o, 0, b->rows);
         }
@@ -329,22 +339,49 @@ static void drop(void *mark)
 
 /* ---- the copier --------------------------------------------------------------------------------- */
 
-static int copy(struct leat_device_batches *d, const struct item *i, struct leat_error *error)
+/* Where another process's allocation lies for this one; one of its own, too. NULL: it cannot be had. */
+static const struct opened *open_shared(struct leat_device_batches *d, const struct leat_mirror *m)
 {
     const struct leat_cuda *cuda = d->card->cuda;
-    const struct leat_region *region = &d->loader->pool.region;
+    struct opened *o = d->opened;
+    while (o < d->opened + d->n_opened && memcmp(&o->handle, m->handle, sizeof o->handle))
+        o++;
+    if (o == d->opened + OPENED)
+        return NULL;
+    if (o == d->opened + d->n_opened) {
+        leat_cu_memory begin;
+        size_t bytes = 0;
+        *o = (struct opened){0};
+        memcpy(&o->handle, m->handle, sizeof o->handle);
+        o->at = leat_device_exported(&o->handle, &o->bytes);
+        o->own = o->at;
+        if (!o->own && !memcmp(m->card, d->card->uuid, sizeof m->card) &&
+            cuda->cuIpcOpenMemHandle_v2(&o->at, o->handle, LEAT_CU_IPC_LAZY) == 0)
+            o->bytes = cuda->cuMemGetAddressRange_v2(&begin, &bytes, o->at) ? 0 : bytes;
+        d->n_opened++;
+    }
+    return o->at ? o : NULL;
+}
+
+/* From the memory of a port on this card. False: it is to be copied from the host's. */
+static bool copy_shared(struct leat_device_batches *d, const struct item *i, leat_cu_memory to)
+{
+    const struct opened *o = i->mirror ? open_shared(d, i->mirror) : NULL;
+    if (!o || i->mirror->at > o->bytes || i->bytes > o->bytes - i->mirror->at)
+        return false;
+    return d->card->cuda->cuMemcpyDtoDAsync_v2(to, o->at + i->mirror->at, i->bytes, d->copies) == 0;
+}
+
+static int copy(struct leat_device_batches *d, const struct item *i, struct leat_error *error)
+{
     struct leat_device_buffer **to = i->output < d->n_outputs ? &i->there->parts[i->output].raw : &i->there->rows_there;
     int rc = *to ? LEAT_OK : leat_device_buffer_take(d->memory, i->room, d->copies, to, error);
-    for (uint64_t done = 0, n; !rc && done < i->bytes; done += n) {
-        const uint8_t *from = i->from + done;
-        n = i->bytes - done;
-        if (from >= region->base && from < region->base + region->bytes) {
-            const uint64_t piece = leat_region_piece(region, (uint64_t)(from - region->base));
-            n = n < piece ? n : piece;
-        }
-        const leat_cu_result code = cuda->cuMemcpyHtoDAsync_v2((*to)->at + i->at + done, from, n, d->copies);
-        rc = code ? leat_cuda_fail(cuda, code, "a batch is not copied to the card", error) : LEAT_OK;
-    }
+    const bool shared = !rc && copy_shared(d, i, (*to)->at + i->at);
+    if (!rc && !shared)
+        rc = leat_copy_there(d->card, &d->pool->region, (*to)->at + i->at, i->from, i->bytes, d->copies, error);
+    pthread_mutex_lock(&d->mutex);
+    *(shared ? &d->count.shared_bytes : &d->count.bytes) += rc ? 0 : i->bytes;
+    pthread_mutex_unlock(&d->mutex);
     return rc;
 }
 
@@ -484,8 +521,6 @@ static void *run_copier(void *user)
             d->items = items;
             d->items_room = room;
             d->n_items = 0;
-            for (size_t i = 0; i < n; i++)
-                d->count.bytes += taken[i].kind == COPY ? taken[i].bytes : 0;
             pthread_mutex_unlock(&d->mutex);
             time_copies(d, true);
             for (size_t i = 0; i < n; i++)
@@ -546,8 +581,7 @@ static void take_output(struct leat_device_batch *t, struct leat_batch *b, size_
     struct leat_tensor *made = &p->tensor.tensor;
     leat_batch_tensor(b, o, made); /* it is there: it has travelled */
     struct leat_device_buffer *owner = p->made ? p->made : p->raw;
-    const uint8_t *begin = b->buffers[o]->data;
-    const uint64_t values = p->made ? 0 : (uint64_t)((const uint8_t *)made->data - begin);
+    const uint64_t values = made->offsets ? leat_device_aligned(8 * (b->rows + 1)) : 0;
     made->data = (void *)(uintptr_t)(owner->at + values);
     made->offsets = made->offsets ? (const int64_t *)(uintptr_t)owner->at : NULL;
     made->buffer = NULL;
@@ -642,8 +676,8 @@ int leat_device_batch_tensor(const struct leat_device_batch *t, size_t o, struct
 void leat_device_batch_rows(const struct leat_device_batch *t, struct leat_device_batch_rows *out)
 {
     const leat_cu_memory at = t->rows_there->at;
-    const uint64_t keys = aligned(8 * t->n_rows), domains = keys + aligned(8 * t->n_rows),
-                   valid = domains + aligned(4 * t->n_rows);
+    const uint64_t keys = leat_device_aligned(8 * t->n_rows), domains = keys + leat_device_aligned(8 * t->n_rows),
+                   valid = domains + leat_device_aligned(4 * t->n_rows);
     *out = (struct leat_device_batch_rows){
         .ids = (const int64_t *)(uintptr_t)at,
         .keys = (const uint64_t *)(uintptr_t)(at + keys),
@@ -667,23 +701,28 @@ void leat_device_batch_free(struct leat_device_batch *t)
 
 /* ---- opening and closing ------------------------------------------------------------------------ */
 
-static const struct leat_output *output_of(const struct leat_loader *loader, const char *name, size_t *number)
+static const struct leat_output *output_of(const struct leat_batch_pool *pool, const char *name, size_t *number)
 {
     const struct leat_output *output = NULL;
-    for (*number = 0; *number < loader->pool.n_outputs; ++*number)
-        if (!strcmp((output = leat_program_output(loader->program, *number))->name, name))
+    for (*number = 0; *number < pool->n_outputs; ++*number)
+        if (!strcmp((output = leat_program_output(pool->program, *number))->name, name))
             return output;
     return NULL;
 }
 
-unsigned leat_device_channels(const struct leat_loader *loader, const char *name)
+static unsigned channels_of(const struct leat_batch_pool *pool, const char *name)
 {
     size_t k;
-    const struct leat_output *o = output_of(loader, name, &k);
+    const struct leat_output *o = output_of(pool, name, &k);
     return o && o->kind == LEAT_KIND_ARRAY && !o->ragged && !o->hidden && o->dtype == LEAT_U8 && o->ndim == 3 &&
                    o->shape[2] >= 1 && o->shape[2] <= 4 && o->strides[2] == 1 && o->strides[1] == o->shape[2]
                ? (unsigned)o->shape[2]
                : 0;
+}
+
+unsigned leat_device_channels(const struct leat_loader *loader, const char *output)
+{
+    return channels_of(&loader->pool, output);
 }
 
 static int set_tables(struct leat_device_batches *d, const struct leat_device_batches_options *o,
@@ -697,16 +736,16 @@ static int set_tables(struct leat_device_batches *d, const struct leat_device_ba
         const struct leat_device_table *table = &d->tables[i];
         size_t k;
         d->tables[i] = o->tables[i];
-        output_of(d->loader, table->output, &k);
+        output_of(d->pool, table->output, &k);
         const bool value = table->dtype == LEAT_F32 || table->dtype == LEAT_F16 || table->dtype == LEAT_BF16;
-        if (!value || !table->channels || table->channels != leat_device_channels(d->loader, table->output))
+        if (!value || !table->channels || table->channels != channels_of(d->pool, table->output))
             return leat_fail(error, LEAT_E_INVALID,
                              "a table of %u channels of %s does not go with output %s: it takes uint8 of shape (rows, "
                              "height, width, channels)",
                              table->channels, leat_dtype_name(table->dtype), table->output);
         d->outputs[k].table = table;
         d->outputs[k].values = bytes;
-        bytes += aligned((uint64_t)table->channels * 256 * leat_dtype_size(table->dtype));
+        bytes += leat_device_aligned((uint64_t)table->channels * 256 * leat_dtype_size(table->dtype));
     }
     if (!bytes)
         return LEAT_OK;
@@ -745,22 +784,21 @@ static int open_there(struct leat_device_batches *d, const struct leat_device_ba
     size_t free = 0, total = 0;
     if (!o->budget_bytes && d->card->cuda->cuMemGetInfo_v2(&free, &total))
         free = total = 0;
-    d->n_outputs = d->loader->pool.n_outputs;
+    d->n_outputs = d->pool->n_outputs;
     d->outputs = leat_new_array(d->n_outputs + 1, sizeof *d->outputs);
     d->memory = leat_device_memory_new(d->card, o->budget_bytes ? o->budget_bytes : free / 2);
     if (!d->outputs || !d->memory || (o->nvrtc && !(d->nvrtc = leat_strdup(o->nvrtc))))
         return leat_fail(error, LEAT_E_NOMEM, "no memory for batches on a card");
-    for (size_t i = 0; i < d->n_outputs; i++) {
-        const struct leat_output *output = leat_program_output(d->loader->program, i);
-        d->outputs[i].travels =
-            !output->hidden && !output->sizes && output->kind != LEAT_KIND_STR && output->kind != LEAT_KIND_JSON;
-    }
+    for (size_t i = 0; i < d->n_outputs; i++)
+        d->outputs[i].travels = leat_output_travels(leat_program_output(d->pool->program, i));
     int rc = open_streams(d, error);
     return rc ? rc : set_tables(d, o, error);
 }
 
-int leat_device_batches_open(struct leat_loader *loader, const struct leat_device_batches_options *o,
-                             struct leat_device_batches **out, struct leat_error *error)
+/* `loader`: whose batches are followed; NULL: they are copied as they are taken. */
+static int open_batches(struct leat_batch_pool *pool, struct leat_loader *loader,
+                        const struct leat_device_batches_options *o, struct leat_device_batches **out,
+                        struct leat_error *error)
 {
     *out = NULL;
     struct leat_device_batches *d = leat_new(struct leat_device_batches);
@@ -772,6 +810,7 @@ int leat_device_batches_open(struct leat_loader *loader, const struct leat_devic
     d->follower = (struct leat_follower){
         .user = d, .ahead = o->prefetch, .begin = begin, .made = made, .ready = ready, .drop = drop};
     d->references = 1;
+    d->pool = pool;
     d->loader = loader;
     d->releasing_end = &d->releasing;
     d->count.opened_ns = leat_clock_ns();
@@ -780,19 +819,32 @@ int leat_device_batches_open(struct leat_loader *loader, const struct leat_devic
         rc = open_there(d, o, error);
         leat_card_leave(d->card);
     }
-    if (!rc && loader->pool.follower)
+    if (!rc && loader && loader->pool.follower)
         rc = leat_fail(error, LEAT_E_INVALID, "this loader's batches go to a card already");
     if (!rc && pthread_create(&d->thread, NULL, run_copier, d))
         rc = leat_fail(error, LEAT_E_NOMEM, "no thread for copies to a card");
     d->started = !rc;
     if (d->started)
         pthread_setname_np(d->thread, "leat-copier");
-    rc = rc ? rc : leat_loader_follow(loader, &d->follower, error);
+    if (!rc && loader)
+        rc = leat_loader_follow(loader, &d->follower, error);
     if (rc)
         leat_device_batches_close(d);
     else
         *out = d;
     return rc;
+}
+
+int leat_device_batches_open(struct leat_loader *loader, const struct leat_device_batches_options *options,
+                             struct leat_device_batches **out, struct leat_error *error)
+{
+    return open_batches(&loader->pool, loader, options, out, error);
+}
+
+int leat_device_batches_attach(struct leat_consumer *reader, const struct leat_device_batches_options *options,
+                               struct leat_device_batches **out, struct leat_error *error)
+{
+    return open_batches(leat_reader_of(reader)->pool, NULL, options, out, error);
 }
 
 /* Nobody has it any more. */
@@ -815,6 +867,9 @@ static void destroy(struct leat_device_batches *d)
             if (d->ended[i])
                 cuda->cuEventDestroy_v2(d->ended[i]);
         }
+        for (size_t i = 0; i < d->n_opened; i++)
+            if (d->opened[i].at && !d->opened[i].own)
+                cuda->cuIpcCloseMemHandle(d->opened[i].at);
         if (d->values)
             leat_device_buffer_release(d->values);
         if (d->memory)
@@ -850,7 +905,7 @@ void leat_device_batches_close(struct leat_device_batches *d)
             d->card->cuda->cuStreamSynchronize(d->converts);
             leat_card_leave(d->card);
         }
-        if (d->loader->pool.follower == &d->follower)
+        if (d->loader && d->loader->pool.follower == &d->follower)
             leat_loader_follow(d->loader, NULL, NULL);
     }
     d->loader = NULL;
@@ -864,10 +919,11 @@ int leat_device_batches_stats(struct leat_device_batches *d, char **json, struct
     pthread_mutex_lock(&d->memory->mutex);
     const double seconds = (double)(leat_clock_ns() - d->count.opened_ns) / 1e9;
     json_t *o =
-        json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:I, s:I, s:I}", "name", d->card->name, "prefetch",
-                  (json_int_t)atomic_load(&d->follower.ahead), "batches", (json_int_t)d->count.batches, "ahead",
-                  (json_int_t)d->count.ahead, "late", (json_int_t)d->count.late, "bytes", (json_int_t)d->count.bytes,
-                  "copy_s", d->count.copy_ms / 1e3, "link_share", d->count.copy_ms / 1e3 / seconds, "wait_s",
+        json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:I, s:I, s:I}", "name", d->card->name,
+                  "prefetch", (json_int_t)atomic_load(&d->follower.ahead), "batches", (json_int_t)d->count.batches,
+                  "ahead", (json_int_t)d->count.ahead, "late", (json_int_t)d->count.late, "bytes",
+                  (json_int_t)d->count.bytes, "shared_bytes", (json_int_t)d->count.shared_bytes, "copy_s",
+                  d->count.copy_ms / 1e3, "link_share", d->count.copy_ms / 1e3 / seconds, "wait_s",
                   (double)d->count.wait_ns / 1e9, "used_bytes", (json_int_t)d->memory->used, "most_used_bytes",
                   (json_int_t)d->memory->most_used, "budget_bytes", (json_int_t)d->memory->budget);
     pthread_mutex_unlock(&d->memory->mutex);

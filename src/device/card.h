@@ -20,6 +20,7 @@ struct leat_card {
     const struct leat_cuda *cuda;
     int ordinal, major, minor;
     char name[96];
+    uint8_t uuid[16];
     leat_cu_handle context; /* the primary one, which PyTorch uses, too */
     pthread_mutex_t mutex;  /* of the kernels */
     struct leat_card_kernel kernels[LEAT_CARD_KERNELS];

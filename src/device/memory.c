@@ -2,10 +2,15 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "leat/device.h"
+
+/* Buffers that other processes may open; they stay. */
+static pthread_mutex_t exported_mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct leat_device_buffer *exported;
 
 #define UNIT 4096          /* bytes: sizes are multiples of it, */
 #define LARGE (2ULL << 20) /* ... large ones of this, which the driver allocates by */
@@ -26,6 +31,8 @@ struct leat_device_memory *leat_device_memory_new(struct leat_card *card, uint64
 static void trim(struct leat_device_memory *m)
 {
     const struct leat_cuda *cuda = m->card->cuda;
+    if (m->shared)
+        return;
     for (struct leat_device_buffer *b; (b = m->free);) {
         m->free = b->next;
         m->allocated -= b->bytes;
@@ -38,7 +45,7 @@ static void trim(struct leat_device_memory *m)
 /* Gives up a reference, under the mutex, which ends. */
 static void unref_unlock(struct leat_device_memory *m)
 {
-    const bool last = !--m->references;
+    const bool last = !--m->references && !m->shared; /* what is shared stays, and so do its buffers */
     if (last)
         trim(m);
     pthread_mutex_unlock(&m->mutex);
@@ -147,6 +154,33 @@ int leat_device_buffer_take(struct leat_device_memory *m, uint64_t bytes, leat_c
     }
     pthread_mutex_unlock(&m->mutex);
     return rc;
+}
+
+int leat_device_buffer_export(struct leat_device_buffer *b, struct leat_error *error)
+{
+    const struct leat_cuda *cuda = b->memory->card->cuda;
+    if (b->exported)
+        return LEAT_OK;
+    const leat_cu_result code = cuda->cuIpcGetMemHandle(&b->handle, b->at);
+    if (code)
+        return leat_cuda_fail(cuda, code, "the card's memory is not shared with other processes", error);
+    pthread_mutex_lock(&exported_mutex);
+    b->exported = true;
+    b->next_exported = exported;
+    exported = b;
+    pthread_mutex_unlock(&exported_mutex);
+    return LEAT_OK;
+}
+
+leat_cu_memory leat_device_exported(const struct leat_cu_ipc *handle, uint64_t *bytes)
+{
+    pthread_mutex_lock(&exported_mutex);
+    const struct leat_device_buffer *b = exported;
+    while (b && memcmp(&b->handle, handle, sizeof *handle))
+        b = b->next_exported;
+    *bytes = b ? b->bytes : 0;
+    pthread_mutex_unlock(&exported_mutex);
+    return b ? b->at : 0;
 }
 
 void leat_device_buffer_retain(struct leat_device_buffer *b)

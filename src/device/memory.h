@@ -16,6 +16,7 @@ struct leat_device_memory {
     uint64_t most_used;
     struct leat_device_buffer *free;
     unsigned references; /* its owner, and buffers that are held */
+    bool shared;         /* other processes may have it open: nothing is freed before the process ends */
 };
 
 struct leat_device_buffer {
@@ -26,7 +27,9 @@ struct leat_device_buffer {
     leat_cu_handle stream; /* that reads it last: the holder's */
     leat_cu_handle read;   /* the event behind that */
     bool unread;           /* it is not recorded yet: the stream was being captured */
-    struct leat_device_buffer *next;
+    bool exported;
+    struct leat_cu_ipc handle; /* if it is */
+    struct leat_device_buffer *next, *next_exported;
 };
 
 /* At most `budget` bytes. NULL: no memory. The card stays open. */
@@ -38,5 +41,11 @@ void leat_device_memory_close(struct leat_device_memory *memory);
  * The card was entered, here and below. Errors: BUDGET, NOMEM, with their numbers; IO. */
 int leat_device_buffer_take(struct leat_device_memory *memory, uint64_t bytes, leat_cu_handle stream,
                             struct leat_device_buffer **out, struct leat_error *error);
+
+/* The handle by which other processes open a buffer of shared memory. IO: the system does not share it (some do not
+ * across containers or parts of a card). */
+int leat_device_buffer_export(struct leat_device_buffer *buffer, struct leat_error *error);
+/* The place of a buffer that this process has exported, which its own driver does not open; 0: it is none. */
+leat_cu_memory leat_device_exported(const struct leat_cu_ipc *handle, uint64_t *bytes);
 
 #endif

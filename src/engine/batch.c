@@ -121,6 +121,7 @@ static void destroy_batch(struct leat_batch *b)
     leat_free(b->memory);
     leat_free(b->buffers);
     leat_free(b->views);
+    leat_free(b->mirrors);
     leat_free(b->faults.broken);
     leat_free(b->ids);
     leat_free(b);
@@ -319,6 +320,7 @@ static struct leat_batch *from_pool(struct leat_batch_pool *pool)
         b->offsets = leat_new_array(pool->n_outputs + 1, sizeof *b->offsets);
         b->memory = leat_new_array(pool->n_outputs + 1, sizeof *b->memory);
         b->views = pool->let_go ? leat_new_array(pool->n_outputs + 1, sizeof *b->views) : NULL;
+        b->mirrors = pool->let_go ? leat_new_array(pool->n_outputs + 1, sizeof *b->mirrors) : NULL;
     }
     return b;
 }
@@ -327,7 +329,7 @@ struct leat_batch *leat_batch_new(struct leat_batch_pool *pool, const struct lea
                                   enum leat_account account, struct leat_error *error)
 {
     struct leat_batch *b = from_pool(pool);
-    if (!b || !b->buffers || !b->offsets || !b->memory || (pool->let_go && !b->views) ||
+    if (!b || !b->buffers || !b->offsets || !b->memory || (pool->let_go && (!b->views || !b->mirrors)) ||
         (b->room < plan->rows && !grow(b, plan->rows))) {
         if (b)
             destroy_batch(b);

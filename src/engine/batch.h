@@ -22,6 +22,7 @@
 #include <stdatomic.h>
 
 #include "engine/budget.h"
+#include "engine/mirror.h"
 #include "engine/region.h"
 #include "op/program.h"
 #include "plan/plan.h"
@@ -38,6 +39,7 @@ struct leat_buffer {
     void *lender, *memory; /* of a pool with let_go: the lender of the values, or NULL; `bytes` of its own, or NULL */
     void (*release)(void *user);
     void *release_user; /* leat_buffer_on_release */
+    struct leat_mirror mirror;
     struct leat_buffer *next;
 };
 
@@ -126,9 +128,10 @@ struct leat_batch {
     uint8_t **memory;  /* per output: of its buffer, while rows are made */
     struct leat_batch_computed computed;
     struct leat_buffer **buffers;
-    struct leat_view *views; /* of a pool with let_go, by output, as leat_batch_values gives them; else NULL */
-    uint64_t bytes;          /* of the buffers; 0 while there are none */
-    uint64_t meta;           /* of the arrays, as the budget counts them */
+    struct leat_view *views;     /* of a pool with let_go, by output, as leat_batch_values gives them; else NULL */
+    struct leat_mirror *mirrors; /* ... and of these; else NULL */
+    uint64_t bytes;              /* of the buffers; 0 while there are none */
+    uint64_t meta;               /* of the arrays, as the budget counts them */
     struct leat_batch_faults faults;
     const void *for_whom; /* of a batch on the side of the window: whom it is made for */
     struct leat_batch_calls calls;

@@ -17,7 +17,7 @@ from ..files import writing
 from ..mixtures.mixing import Mix, source_options
 from ..mixtures.schedule import Schedule
 from ..privacy import RunningArgmax, TreeCounter
-from ..program import Outputs, compiled_program, entries
+from ..program import Outputs, entries
 from ..sharing.job import job_core
 from ..stores.store import Store
 from . import html, on_card, opening
@@ -213,6 +213,7 @@ class Loader(Planning):
         self._share = share
         self._resuming = False
         self._log_dir = None if log_dir is None else os.fspath(log_dir)
+        self._outputs = rows.outputs
         self._entries = None if rows.outputs is None else entries(rows.outputs)
         marks, looks = on_error != "raise", bool(in_order) and share is None
         self._form = opening.form_of(rows, self._entries, framework, stores, seed, marks, looks)
@@ -230,7 +231,7 @@ class Loader(Planning):
             on_card.check_together(device, share, tp_read, self._form.framework)
             ahead = check.integer("prefetch", prefetch, 0, 256)
             budget = 0 if device_budget_bytes is None else check.integer("device_budget_bytes", device_budget_bytes, 1)
-            self._form.card = on_card.OnCard(card, rows.outputs, self.dataset.schema, ahead, budget)
+            self._form.card = on_card.OnCard(card, ahead, budget)
         self._facts = {
             "the data set": self.dataset.fingerprint,
             "seed": str(seed),
@@ -303,18 +304,15 @@ class Loader(Planning):
 
     def _opened(self) -> _leat.Loader:
         """The library's loader; for a card one with its memory pinned, and up to where its rows are smallest."""
-        card = self._form.card
-        if card is None or self._form.by_host:
+        there = self._form.card
+        if there is None or self._form.by_host:
             return _leat.Loader.open(**self._options)
-        options = {**self._options, "pinning": card.card.number}
-        if card.head is not None and card.tails:
-            program, functions = compiled_program(card.head)
-            core = _leat.Loader.open(**{**options, "program": program, "functions": functions})
-            if card.open(core):
-                return core
+        core, tables = on_card.opened(self._options, self._outputs, self.dataset.schema, there.card)
+        try:
+            there.open(core, tables)
+        except BaseException:
             core.close()
-        core = _leat.Loader.open(**options)
-        card.open(core)
+            raise
         return core
 
     def _leads(self) -> bool:

@@ -1,6 +1,10 @@
 #include "standin.h"
 
+#include <fcntl.h>
 #include <stdio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "device/driver.h"
 #include "device/kernels/convert_pixels.cu.h"
@@ -58,6 +62,12 @@ leat_cu_result cuDeviceGet(leat_cu_device *device, int ordinal)
 {
     *device = ordinal;
     return ordinal < state.cards ? 0 : LEAT_CU_INVALID_DEVICE;
+}
+
+leat_cu_result cuDeviceGetUuid(uint8_t uuid[16], leat_cu_device device)
+{
+    memset(uuid, 1 + device, 16);
+    return 0;
 }
 
 leat_cu_result cuDeviceGetName(char *name, int room, leat_cu_device device)
@@ -517,44 +527,126 @@ leat_cu_result cuEventElapsedTime(float *ms, leat_cu_handle begin, leat_cu_handl
 
 /* ---- the card's memory ------------------------------------------------------------------------- */
 
-static struct block {
+struct block {
     uint8_t *begin;
     size_t bytes;
+    int fd; /* memory that other processes can map; -1: such memory of another one */
     struct block *next;
-} * blocks;
+};
+static struct block *blocks;
+
+/* Under `work`. */
+static bool add_block(int fd, size_t bytes, bool own, leat_cu_memory *at)
+{
+    struct block *b = calloc(1, sizeof *b);
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (p == MAP_FAILED) {
+        free(b);
+        return false;
+    }
+    *b = (struct block){p, bytes, own ? fd : -1, blocks};
+    blocks = b;
+    *at = (leat_cu_memory)(uintptr_t)p;
+    return true;
+}
+
+static bool remove_block(leat_cu_memory at, bool own)
+{
+    for (struct stream *s = streams; s; s = s->next)
+        run_all(s);
+    struct block **p = &blocks, *b;
+    while (*p && (leat_cu_memory)(uintptr_t)(*p)->begin != at)
+        p = &(*p)->next;
+    if (!(b = *p) || (b->fd >= 0) != own)
+        return false;
+    *p = b->next;
+    if (own) {
+        state.allocated -= b->bytes;
+        close(b->fd);
+    }
+    munmap(b->begin, b->bytes);
+    free(b);
+    return true;
+}
 
 leat_cu_result cuMemAlloc_v2(leat_cu_memory *at, size_t bytes)
 {
     NEEDS_CONTEXT();
     if (state.card_bytes && state.allocated + bytes > state.card_bytes)
         return LEAT_CU_OUT_OF_MEMORY;
-    struct block *b = calloc(1, sizeof *b);
-    *b = (struct block){aligned_alloc(512, (bytes + 511) / 512 * 512), bytes, NULL};
-    memset(b->begin, 0xee, bytes);
+    const int fd = memfd_create("card", MFD_CLOEXEC);
     pthread_mutex_lock(&work);
-    b->next = blocks;
-    blocks = b;
-    state.allocated += bytes;
+    const bool good = fd >= 0 && !ftruncate(fd, (off_t)bytes) && add_block(fd, bytes, true, at);
+    state.allocated += good ? bytes : 0;
     pthread_mutex_unlock(&work);
-    *at = (leat_cu_memory)(uintptr_t)b->begin;
-    return 0;
+    if (good)
+        memset((void *)(uintptr_t)*at, 0xee, bytes);
+    return good ? 0 : LEAT_CU_OUT_OF_MEMORY;
+}
+
+/* ---- shared with other processes: a handle is a path of this one's descriptor ------------------- */
+
+leat_cu_result cuIpcGetMemHandle(struct leat_cu_ipc *handle, leat_cu_memory at)
+{
+    NEEDS_CONTEXT();
+    pthread_mutex_lock(&work);
+    const struct block *b = blocks;
+    while (b && (leat_cu_memory)(uintptr_t)b->begin != at)
+        b = b->next;
+    memset(handle, 0, sizeof *handle);
+    if (b)
+        snprintf(handle->bytes, sizeof handle->bytes, "/proc/%d/fd/%d", getpid(), b->fd);
+    pthread_mutex_unlock(&work);
+    return b ? 0 : LEAT_CU_INVALID_VALUE;
+}
+
+leat_cu_result cuIpcOpenMemHandle_v2(leat_cu_memory *at, struct leat_cu_ipc handle, unsigned flags)
+{
+    NEEDS_CONTEXT();
+    struct stat st;
+    int pid = 0;
+    const int fd = open(handle.bytes, O_RDWR | O_CLOEXEC);
+    if (fd < 0 || sscanf(handle.bytes, "/proc/%d/", &pid) != 1 || pid == getpid() || fstat(fd, &st)) {
+        if (fd >= 0)
+            close(fd);
+        return LEAT_CU_INVALID_VALUE; /* drivers open no memory of their own process */
+    }
+    pthread_mutex_lock(&work);
+    const bool good = add_block(fd, (size_t)st.st_size, false, at);
+    pthread_mutex_unlock(&work);
+    close(fd);
+    state.opened += good;
+    return good ? 0 : LEAT_CU_OUT_OF_MEMORY;
+}
+
+leat_cu_result cuIpcCloseMemHandle(leat_cu_memory at)
+{
+    NEEDS_CONTEXT();
+    pthread_mutex_lock(&work);
+    const bool good = remove_block(at, false);
+    pthread_mutex_unlock(&work);
+    state.opened -= good;
+    return good ? 0 : LEAT_CU_INVALID_VALUE;
 }
 
 leat_cu_result cuMemFree_v2(leat_cu_memory at)
 {
     NEEDS_CONTEXT();
     pthread_mutex_lock(&work);
-    for (struct stream *s = streams; s; s = s->next)
-        run_all(s);
-    struct block **p = &blocks, *b;
-    while (*p && (leat_cu_memory)(uintptr_t)(*p)->begin != at)
-        p = &(*p)->next;
-    if ((b = *p)) {
-        *p = b->next;
-        state.allocated -= b->bytes;
-        free(b->begin);
-        free(b);
-    }
+    const bool good = remove_block(at, true);
+    pthread_mutex_unlock(&work);
+    return good ? 0 : LEAT_CU_INVALID_VALUE;
+}
+
+leat_cu_result cuMemGetAddressRange_v2(leat_cu_memory *begin, size_t *bytes, leat_cu_memory at)
+{
+    NEEDS_CONTEXT();
+    pthread_mutex_lock(&work);
+    const struct block *b = blocks;
+    while (b && !(at >= (leat_cu_memory)(uintptr_t)b->begin && at < (leat_cu_memory)(uintptr_t)b->begin + b->bytes))
+        b = b->next;
+    *begin = b ? (leat_cu_memory)(uintptr_t)b->begin : 0;
+    *bytes = b ? b->bytes : 0;
     pthread_mutex_unlock(&work);
     return b ? 0 : LEAT_CU_INVALID_VALUE;
 }
@@ -588,6 +680,15 @@ leat_cu_result cuMemcpyHtoDAsync_v2(leat_cu_memory to, const void *from, size_t 
     }
     __atomic_fetch_add(&state.copied_bytes, bytes, __ATOMIC_RELAXED);
     return add(stream, op);
+}
+
+leat_cu_result cuMemcpyDtoDAsync_v2(leat_cu_memory to, leat_cu_memory from, size_t bytes, leat_cu_handle stream)
+{
+    NEEDS_CONTEXT();
+    if (!on_card((void *)(uintptr_t)from, bytes) || !on_card((void *)(uintptr_t)to, bytes))
+        return LEAT_CU_INVALID_VALUE;
+    return add(stream,
+               (struct op){.kind = COPY, .to = (void *)(uintptr_t)to, .from = (void *)(uintptr_t)from, .bytes = bytes});
 }
 
 leat_cu_result cuMemcpyDtoHAsync_v2(void *to, leat_cu_memory from, size_t bytes, leat_cu_handle stream)

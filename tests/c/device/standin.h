@@ -30,6 +30,7 @@ struct standin {
     uint64_t card_bytes;     /* of a card's memory; 0: any number */
     uint64_t allocated;      /* bytes of it */
     int objects;             /* streams and events */
+    int opened;              /* memory of other processes */
     uint64_t copied_bytes;   /* to cards, */
     uint64_t unpinned_bytes; /* and of these from memory that is not pinned */
 };
