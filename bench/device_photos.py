@@ -1,6 +1,6 @@
 """Photos as float32 in the steps of a model on a card: loaders one after the other, as JSON lines.
 
-    python bench/device_photos.py [--seconds 4] [--batch 256] [--workers N] [--ways NAME ...] [--without-card]
+    python bench/device_photos.py [--seconds 4] [--batch 128] [--workers N] [--ways NAME ...] [--without-card]
 
 JPEGs of 500 x 400 that lie in memory become a random crop of 224, flipped and normalised; then a small ResNet takes a
 step of training. What is decoded on the processor is copied as PyTorch's users do it: in a stream beside the step, one
@@ -272,7 +272,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--seconds", type=float, default=4)
-    parser.add_argument("--batch", type=int, default=256)
+    parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
     parser.add_argument("--without-card", action="store_true")
