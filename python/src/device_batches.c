@@ -324,10 +324,13 @@ PY_METHOD(there_host, Py_NewRef(((struct there *)self)->host))
     }
 OF_HOST(images)
 OF_HOST(text)
-OF_HOST(errors) OF_HOST(rows) OF_HOST(epoch) OF_HOST(step)
+OF_HOST(errors)
+OF_HOST(rows)
+OF_HOST(epoch)
+OF_HOST(step)
 
-    /* same(batch): whether both are of one batch of the host */
-    static PyObject *there_same(PyObject *self, PyObject *other)
+/* same(batch): whether both are of one batch of the host */
+static PyObject *there_same(PyObject *self, PyObject *other)
 {
     const bool host = Py_TYPE(other) == py_batch_type;
     return PyBool_FromLong((host || Py_TYPE(other) == py_device_batch_type) &&
