@@ -41,6 +41,8 @@ enum {
     LEAT_CU_EVENT_NO_TIMING = 2,
     LEAT_CU_IPC_LAZY = 1, /* peers' memory is reached as it is needed */
     LEAT_CU_NOT_READY = 600,
+    LEAT_CU_POINTER_RANGE_START = 11, /* attributes of an address: the allocation that it is in */
+    LEAT_CU_POINTER_RANGE_SIZE = 12,
     LEAT_CU_ATTRIBUTE_MAJOR = 75, /* of the architecture */
     LEAT_CU_ATTRIBUTE_MINOR = 76
 };
@@ -64,6 +66,7 @@ enum {
     X(cuMemHostAlloc, (void **p, size_t bytes, unsigned flags))                                                        \
     X(cuMemFreeHost, (void *p))                                                                                        \
     X(cuMemHostGetDevicePointer_v2, (leat_cu_memory * at, void *p, unsigned flags))                                    \
+    X(cuPointerGetAttribute, (void *value, int attribute, leat_cu_memory at))                                          \
     X(cuModuleLoadData, (leat_cu_handle * module, const void *image))                                                  \
     X(cuModuleGetFunction, (leat_cu_handle * function, leat_cu_handle module, const char *name))                       \
     X(cuModuleUnload, (leat_cu_handle module))                                                                         \

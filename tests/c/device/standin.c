@@ -159,6 +159,8 @@ static leat_cu_result range_remove(const uint8_t *p, bool allocated)
 leat_cu_result cuMemHostRegister_v2(void *p, size_t bytes, unsigned flags)
 {
     NEEDS_CONTEXT();
+    if (state.pinning)
+        state.pinning(p);
     if (state.refuses_writable && !(flags & LEAT_CU_HOST_READ_ONLY))
         return LEAT_CU_INVALID_VALUE;
     return range_add(p, bytes, false);
@@ -192,6 +194,19 @@ leat_cu_result cuMemHostGetDevicePointer_v2(leat_cu_memory *at, void *p, unsigne
     pthread_mutex_unlock(&lock);
     *at = (leat_cu_memory)(uintptr_t)p;
     return good ? 0 : LEAT_CU_INVALID_VALUE;
+}
+
+leat_cu_result cuPointerGetAttribute(void *value, int attribute, leat_cu_memory at)
+{
+    NEEDS_CONTEXT();
+    pthread_mutex_lock(&lock);
+    const struct range *range = range_of((const uint8_t *)(uintptr_t)at, 1);
+    const uint64_t found = !range                                    ? 0
+                           : attribute == LEAT_CU_POINTER_RANGE_SIZE ? range->bytes
+                                                                     : (uint64_t)(uintptr_t)range->begin;
+    pthread_mutex_unlock(&lock);
+    memcpy(value, &found, sizeof found);
+    return range ? 0 : LEAT_CU_INVALID_VALUE;
 }
 
 /* ---- kernels ----------------------------------------------------------------------------------- */

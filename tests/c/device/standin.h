@@ -17,10 +17,11 @@ struct standin {
     const char *fails; /* the function that fails, or NULL; "nvrtc..." ones too */
     int code;          /* by which error */
     int cards, driver_version, architecture;
-    bool refuses_writable; /* memory is pinned as read-only only */
-    bool later;            /* what is in a stream happens when somebody waits for it: as late as it may */
-    bool unshifted;        /* lanes are not shifted */
-    bool counts;           /* requests of loads from tables are counted, as are those that lines would need at least */
+    bool refuses_writable;    /* memory is pinned as read-only only */
+    void (*pinning)(void *p); /* called as memory is registered, if it is set */
+    bool later;               /* what is in a stream happens when somebody waits for it: as late as it may */
+    bool unshifted;           /* lanes are not shifted */
+    bool counts; /* requests of loads from tables are counted, as are those that lines would need at least */
     uint64_t requests, lines;
     int current;  /* contexts pushed */
     int pinned;   /* ranges that are registered or allocated */

@@ -1,5 +1,7 @@
 /* Tables whose rows are gathered, by the processor and by a card, whose part standin.c takes. */
 #include <dlfcn.h>
+#include <math.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -367,23 +369,91 @@ TEST_CARD(tables_over_one_array_do_not_end_each_other)
     leat_device_rows_close(all);
 }
 
+/* Memory that somebody else in the process pins, and lets go. */
+static void enlist(void *p, size_t bytes)
+{
+    const struct leat_cuda *cuda;
+    leat_cu_handle before;
+    assert_ok(leat_cuda_get(&cuda, &error));
+    assert_int_equal(cuda->cuCtxPushCurrent_v2(standin), 0);
+    assert_int_equal(cuda->cuMemHostRegister_v2(p, bytes, 3), 0);
+    cuda->cuCtxPopCurrent_v2(&before);
+}
+static void strike(void *p)
+{
+    const struct leat_cuda *cuda;
+    assert_ok(leat_cuda_get(&cuda, &error));
+    assert_int_equal(cuda->cuMemHostUnregister(p), 0);
+}
+
 TEST_CARD(memory_that_somebody_else_has_pinned_is_read_in_place_and_left_alone)
 {
     float table[64] = {[9] = 9};
     _Alignas(16) float out;
     const int64_t id = 9;
-    const struct leat_cuda *cuda;
-    leat_cu_handle before;
-    assert_ok(leat_cuda_get(&cuda, &error));
-    assert_int_equal(cuda->cuCtxPushCurrent_v2(standin), 0);
-    assert_int_equal(cuda->cuMemHostRegister_v2(table, sizeof table, 3), 0);
-    cuda->cuCtxPopCurrent_v2(&before);
+    enlist(table, sizeof table);
     struct leat_device_rows *rows = open_rows(table, LEAT_F32, 64, 1, 0);
     assert_true(leat_device_rows_in_place(rows));
     assert_ok(leat_device_rows_gather(rows, &id, true, 1, LEAT_F32, &out, NULL, &error));
     assert_true(out == 9);
     leat_device_rows_close(rows);
-    assert_int_equal(cuda->cuMemHostUnregister(table), 0);
+    strike(table);
+}
+
+TEST_CARD(memory_of_which_somebody_else_has_pinned_parts_is_copied)
+{
+    static _Alignas(4096) uint8_t memory[3 * 4096];
+    for (int parts = 1; parts <= 2; parts++) { /* its begin alone; both ends */
+        for (int i = 0; i < parts; i++)
+            enlist(memory + i * 8192, 4096);
+        struct leat_device_rows *rows = open_rows(memory, LEAT_U8, 3, 4096, 0);
+        assert_false(leat_device_rows_in_place(rows));
+        leat_device_rows_close(rows);
+        for (int i = 0; i < parts; i++)
+            strike(memory + i * 8192);
+    }
+}
+
+static _Alignas(4096) uint8_t memory_of_pins[2 * 4096];
+static struct leat_device_rows *by_a_thread;
+static pthread_t thread_of_pins;
+static int registered;
+
+static void *open_the_same(void *unused)
+{
+    struct leat_device_rows_options o = LEAT_DEVICE_ROWS_OPTIONS_INIT;
+    o.data = memory_of_pins;
+    o.dtype = LEAT_U8;
+    o.count = o.width = 64;
+    o.device = 1;
+    leat_device_rows_open(&o, &by_a_thread, NULL);
+    return NULL;
+}
+
+/* A table is being pinned: others are opened, of other pages here, of these by a thread, which waits. */
+static void while_pinning(void *p)
+{
+    registered += p == memory_of_pins;
+    if (p != memory_of_pins || registered > 1)
+        return;
+    struct leat_device_rows *rows = open_rows(memory_of_pins + 4096, LEAT_U8, 1, 4096, 0);
+    assert_true(leat_device_rows_in_place(rows));
+    leat_device_rows_close(rows);
+    pthread_create(&thread_of_pins, NULL, open_the_same, NULL);
+    usleep(20000);
+}
+
+TEST_CARD(tables_do_not_wait_for_others_that_are_being_pinned_but_for_their_own)
+{
+    registered = 0;
+    standin->pinning = while_pinning;
+    struct leat_device_rows *rows = open_rows(memory_of_pins, LEAT_U8, 1, 4096, 0);
+    pthread_join(thread_of_pins, NULL);
+    assert_int_equal(registered, 1);
+    assert_non_null(by_a_thread);
+    assert_true(leat_device_rows_in_place(rows) && leat_device_rows_in_place(by_a_thread));
+    leat_device_rows_close(rows);
+    leat_device_rows_close(by_a_thread);
 }
 
 TEST_CARD(a_table_that_is_closed_waits_for_the_card)
