@@ -4,7 +4,7 @@
  * nothing else of leat needs it. docs/device.md says what runs where.
  *
  *     open    makes the table known to the card; or to none: its rows are gathered by threads of the processor
- *     gather  out[i] = table[ids[i]], as the values are or as float32
+ *     gather  out[i] = table[ids[i]], as the values are or as float32, float16 or bfloat16
  *     check   whether the card has met an id that names no row
  *
  * The CUDA driver and NVRTC are loaded when a card is first opened; the library does not link them. A function may be
@@ -58,8 +58,9 @@ LEAT_API void leat_device_rows_close(struct leat_device_rows *rows);
 LEAT_API bool leat_device_rows_in_place(const struct leat_device_rows *rows);
 
 /* Gathers n rows into `out`. `ids`: n numbers of rows, each from 0 to count - 1, int64 (`wide`) or int32. `as`: the
- * table's dtype, or LEAT_F32, which values become as by a cast in C: exactly, or rounded to the nearest, even; 1 of a
- * bool that is true.
+ * table's dtype; or LEAT_F32, which values become exactly, or rounded to the nearest, even; 1 of a bool that is true;
+ * or LEAT_F16 or LEAT_BF16, which those float32 become by being rounded so. A NaN keeps its sign and the upper bits of
+ * its payload; one that is made narrower becomes quiet.
  *
  * Without a card: all is memory of the host, and `stream` is not used. An id that names no row is RANGE, and the error
  * names the first of them; `out` is undefined then.

@@ -233,6 +233,7 @@ static int launch(struct leat_device_rows *r, const struct leat_gather *g, void 
         .count = g->count,
         .n = g->n,
         .wide = g->wide,
+        .as = (unsigned)g->as,
     };
     const unsigned word = word_of((uint64_t)(uintptr_t)a.table | row);
     leat_cu_handle function;
@@ -255,8 +256,9 @@ int leat_device_rows_gather(struct leat_device_rows *r, const void *ids, bool wi
     g.wide = wide;
     g.n = n;
     g.out = out;
-    if (as != g.from && as != LEAT_F32)
-        return leat_fail(error, LEAT_E_INVALID, "rows of %s come as they are or as float32, not as %s",
+    if (as != g.from && as != LEAT_F32 && as != LEAT_F16 && as != LEAT_BF16)
+        return leat_fail(error, LEAT_E_INVALID,
+                         "rows of %s come as they are or as float32, float16 or bfloat16, not as %s",
                          leat_dtype_name(g.from), leat_dtype_name(as));
     if (!leat_mul_u64(n, g.width * leat_dtype_size(as), &made) || made > SIZE_MAX / 2)
         return leat_fail(error, LEAT_E_INVALID, "%" PRIu64 " rows do not fit into memory", n);

@@ -131,7 +131,8 @@ def test_tensors_give_tensors(device: str) -> None:
     for dtype in (torch.float32, torch.bfloat16, torch.float16, torch.int64):
         found = leat.device.rows(x.to(dtype))[ids]
         assert found.dtype == dtype and torch.equal(found, x.to(dtype)[ids])
-        assert torch.equal(leat.device.rows(x.to(dtype), dtype=torch.float32)[ids], x.to(dtype).float()[ids])
+        for wanted in (torch.float32, torch.float16, torch.bfloat16):
+            assert torch.equal(leat.device.rows(x.to(dtype), dtype=wanted)[ids], x.to(dtype).to(wanted)[ids])
 
 
 def test_a_memory_map_goes_through_a_copy_on_a_card_within_the_budget(device: str, tmp_path: Path) -> None:
@@ -278,8 +279,8 @@ def test_without_a_card_the_processor_gathers_and_asking_for_one_is_an_error() -
         leat.device.rows(features(), device="cuda")
     with pytest.raises(ValueError, match="'cuda:N', not 'tpu'"):
         leat.device.rows(features(), device="tpu")
-    with pytest.raises(TypeError, match="as they are or as float32, not as float16"):
-        leat.device.rows(features(), dtype="float16")
+    with pytest.raises(TypeError, match="as they are or as float32, float16 or bfloat16, not as int8"):
+        leat.device.rows(features(), dtype="int8")
 
 
 def test_the_compiler_is_found_among_the_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

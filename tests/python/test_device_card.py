@@ -19,7 +19,7 @@ pytestmark = pytest.mark.card
 def test_rows_are_those_of_the_tensor(dtype: str, width: int) -> None:
     x = torch.randint(0, 2 if dtype == "bool" else 100, (500, width)).to(getattr(torch, dtype))
     ids = torch.randint(500, (700, 2))
-    for wanted in (x.dtype, torch.float32):
+    for wanted in {x.dtype, torch.float32, torch.float16, torch.bfloat16}:
         with leat.device.rows(x[3:], dtype=wanted) as rows:
             assert rows.in_place and rows.device == f"cuda:{torch.cuda.current_device()}"
             for given in (ids.clamp(max=496), ids.clamp(max=496).int().cuda()):

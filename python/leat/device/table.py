@@ -40,8 +40,9 @@ def rows(
             the other; a :class:`leat.Store` with a row for each id from 0 on; a :class:`leat.Dataset`. It may be
             written to meanwhile; rows gathered then are those of before or after.
         field: of the data set; of a store that has several.
-        dtype: that of the rows gathered: the source's, or ``float32``, which other numbers become exactly or rounded
-            to the nearest, even. None: the source's.
+        dtype: that of the rows gathered: the source's; ``float32``, which other numbers become exactly or rounded to
+            the nearest, even; ``float16`` or ``bfloat16``, which those float32 become by being rounded so, as by
+            ``tensor.to``. None: the source's.
         device: ``"cuda"``, ``"cuda:1"``, ``"cpu"``. None: PyTorch's current card if it is imported and sees one, else
             the processor.
         budget_bytes: bound of a copy. None: half of the memory that this process may use, less what loaders have.
@@ -62,8 +63,8 @@ def rows(
     budget = 0 if budget_bytes is None else check.integer("budget_bytes", budget_bytes, 1)
     table = table_of(source, field, budget)
     as_ = table.dtype if dtype is None else dtype_name(dtype)
-    if as_ not in (table.dtype, "float32"):
-        raise TypeError(f"rows of {table.dtype} come as they are or as float32, not as {as_}")
+    if as_ not in (table.dtype, "float32", "float16", "bfloat16"):
+        raise TypeError(f"rows of {table.dtype} come as they are or as float32, float16 or bfloat16, not as {as_}")
     shape = table.array.shape
     core = _leat.DeviceRows.open(
         _bytes(table.array),

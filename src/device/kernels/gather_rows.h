@@ -21,6 +21,7 @@ struct leat_gather_args {
     unsigned int period;      /* words, rounded up to a multiple of the lanes */
     unsigned int lanes_log2;  /* threads that work on a row together */
     unsigned int wide;        /* ids are int64 */
+    unsigned int as;          /* enum leat_dtype of values that are converted: float32, float16 or bfloat16 */
     unsigned int shifted;     /* lanes begin at a line of 128 bytes; they are as many as it has words, or more */
 };
 

@@ -17,7 +17,8 @@ static struct standin *standin;
 
 static const enum leat_dtype dtypes[] = {LEAT_U8,  LEAT_I8,  LEAT_U16,  LEAT_I16, LEAT_U32, LEAT_I32, LEAT_U64,
                                          LEAT_I64, LEAT_F16, LEAT_BF16, LEAT_F32, LEAT_F64, LEAT_BOOL};
-enum { DTYPES = sizeof dtypes / sizeof *dtypes };
+static const enum leat_dtype as[] = {LEAT_F32, LEAT_F16, LEAT_BF16}; /* which others are converted to */
+enum { DTYPES = sizeof dtypes / sizeof *dtypes, AS = sizeof as / sizeof *as };
 
 /* Bytes that are values of any type: of a bool 0 or 1. */
 static void fill(uint8_t *data, size_t bytes, enum leat_dtype dtype)
@@ -172,11 +173,11 @@ TEST_CARD(a_missing_compiler_is_an_error_that_says_what_to_install)
 
 /* Gathers by both, and compares with a loop. */
 static void compare(const uint8_t *data, enum leat_dtype dtype, uint64_t count, uint64_t width, uint64_t n, bool wide,
-                    enum leat_dtype as)
+                    enum leat_dtype to)
 {
     struct leat_device_rows *here = open_rows(data, dtype, count, width, -1);
     struct leat_device_rows *card = open_rows(data, dtype, count, width, 0);
-    const size_t row = width * leat_dtype_size(dtype), made = width * leat_dtype_size(as);
+    const size_t row = width * leat_dtype_size(dtype), made = width * leat_dtype_size(to);
     int64_t *ids = malloc(n * 8 + 8);
     int32_t *narrow = malloc(n * 4 + 4);
     uint8_t *a = malloc(n * made + 16), *b = aligned_alloc(16, (n * made + 47) / 16 * 16);
@@ -184,10 +185,10 @@ static void compare(const uint8_t *data, enum leat_dtype dtype, uint64_t count, 
         narrow[i] = (int32_t)(ids[i] = (int64_t)(i * 7919 % count));
     memset(b, 0xee, n * made + 16);
     const void *which = wide ? (void *)ids : narrow;
-    assert_ok(leat_device_rows_gather(here, which, wide, n, as, a, NULL, &error));
-    assert_ok(leat_device_rows_gather(card, which, wide, n, as, b, NULL, &error));
+    assert_ok(leat_device_rows_gather(here, which, wide, n, to, a, NULL, &error));
+    assert_ok(leat_device_rows_gather(card, which, wide, n, to, b, NULL, &error));
     assert_ok(leat_device_rows_check(card, NULL, true, &error));
-    for (uint64_t i = 0; dtype == as && i < n; i++)
+    for (uint64_t i = 0; dtype == to && i < n; i++)
         assert_memory_equal(a + i * made, data + (uint64_t)ids[i] * row, row);
     assert_memory_equal(a, b, n * made);
     for (int i = 0; i < 16; i++)
@@ -210,8 +211,8 @@ TEST_CARD(rows_of_every_type_and_shape_are_those_of_the_table)
             uint8_t *table = data + (64 - (uintptr_t)data % 64) + offset;
             fill(table, 61 * widths[w] * size, dtypes[t]);
             compare(table, dtypes[t], 61, widths[w], 1 + w * 5, w % 2, dtypes[t]);
-            if (dtypes[t] != LEAT_F32)
-                compare(table, dtypes[t], 61, widths[w], 1 + w * 5, w % 2, LEAT_F32);
+            for (int a = 0; a < AS; a++)
+                compare(table, dtypes[t], 61, widths[w], 1 + w * 5, w % 2, as[a]);
         }
     free(data);
 }
@@ -241,13 +242,124 @@ TEST_CARD(tables_and_calls_may_be_empty)
     leat_device_rows_close(NULL);
 }
 
-TEST_CARD(every_half_is_the_number_that_it_is)
+/* A table of one row is gathered by both as another type. */
+enum { VALUES = 1 << 12 };
+static _Alignas(16) uint8_t made[2][VALUES * 4];
+static void convert(const void *table, enum leat_dtype dtype, enum leat_dtype to)
+{
+    const int64_t id = 0;
+    for (int i = 0; i < 2; i++) {
+        struct leat_device_rows *rows = open_rows(table, dtype, 1, VALUES, i - 1);
+        memset(made[i], 0xee, sizeof made[i]);
+        assert_ok(leat_device_rows_gather(rows, &id, true, 1, to, made[i], NULL, &error));
+        leat_device_rows_close(rows);
+    }
+    assert_memory_equal(made[0], made[1], sizeof made[0]);
+}
+
+static uint32_t bits_of(float v)
+{
+    uint32_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    return bits;
+}
+
+static double value_of(uint16_t bits, int mantissa, int bias)
+{
+    const int exponent = (bits & 0x7fff) >> mantissa, rest = bits & ((1 << mantissa) - 1);
+    const int at = (exponent ? exponent : 1) - bias - mantissa;
+    const double v = exponent == 2 * bias + 1 ? INFINITY : ldexp(rest + (exponent ? 1 << mantissa : 0), at);
+    return bits >> 15 ? -v : v;
+}
+
+/* The nearest number with so many bits behind the leading one, of two the even one. */
+static double rounded(double v, int mantissa, int bias)
+{
+    const int exponent = v == 0 || ilogb(v) < 1 - bias ? 1 - bias : ilogb(v);
+    const double near = ldexp(rint(ldexp(v, mantissa - exponent)), exponent - mantissa);
+    return fabs(near) < ldexp(1, bias + 1) ? near : copysign(INFINITY, v);
+}
+
+TEST_CARD(values_become_the_nearest_narrower_ones_and_of_two_the_even_one)
+{
+    static const uint32_t edges[] = {0,          1,          0x80000001, 0x007fffff, 0x00800000, 0x33000000,
+                                     0x33000001, 0x387fc000, 0x387fe000, 0x38800000, 0x477fe000, 0x477fefff,
+                                     0x477ff000, 0x7f7fffff, 0x7f7f8000, 0x7f7f7fff, 0x7f800000, 0xff800000};
+    uint32_t bits[VALUES];
+    fill((uint8_t *)bits, sizeof bits, LEAT_F32);
+    memcpy(bits, edges, sizeof edges);
+    for (size_t i = sizeof edges / sizeof *edges; i < VALUES; i++)
+        if (i % 4 == 1) /* about as large as float16 is; with ties of it, of float16 that is subnormal, of bfloat16 */
+            bits[i] = (bits[i] & 0x807fffff) | (uint32_t)(98 + i % 47) << 23;
+        else if (i % 4 == 2)
+            bits[i] = (bits[i] & 0x807fe000) | (uint32_t)(113 + i % 30) << 23 | 0x1000;
+        else if (i % 4 == 3)
+            bits[i] = i % 8 == 3 ? (bits[i] & 0xffff0000) | 0x8000
+                                 : bits_of(((float)(bits[i] & 0x3ff) + 0.5f) * 0x1p-24f) | (bits[i] & 0x80000000);
+    for (int a = 1; a < AS; a++) {
+        const int mantissa = as[a] == LEAT_F16 ? 10 : 7, bias = as[a] == LEAT_F16 ? 15 : 127;
+        convert(bits, LEAT_F32, as[a]);
+        for (size_t i = 0; i < VALUES; i++) {
+            float v;
+            uint16_t found;
+            memcpy(&v, &bits[i], sizeof v);
+            memcpy(&found, made[0] + 2 * i, sizeof found);
+            if (isnan(v))
+                continue;
+            if (value_of(found, mantissa, bias) != rounded(v, mantissa, bias) || found >> 15 != bits[i] >> 31)
+                fail_msg("%a (%08x) became %04x", v, bits[i], found);
+        }
+    }
+}
+
+TEST_CARD(other_types_become_narrower_ones_by_way_of_float32)
+{
+    static uint8_t values[VALUES * 8], by_float[VALUES * 2];
+    for (int t = 0; t < DTYPES; t++)
+        for (int a = 1; a < AS; a++) {
+            static float floats[VALUES];
+            if (dtypes[t] == as[a] || dtypes[t] == LEAT_F32)
+                continue;
+            fill(values, sizeof values, dtypes[t]);
+            convert(values, dtypes[t], LEAT_F32);
+            memcpy(floats, made[0], sizeof floats);
+            convert(floats, LEAT_F32, as[a]);
+            memcpy(by_float, made[0], sizeof by_float);
+            convert(values, dtypes[t], as[a]);
+            assert_memory_equal(made[0], by_float, sizeof by_float);
+        }
+}
+
+TEST_CARD(every_half_becomes_the_same_by_both)
 {
     uint16_t table[1 << 16];
     for (uint32_t i = 0; i < 1 << 16; i++)
         table[i] = (uint16_t)i;
-    compare((uint8_t *)table, LEAT_F16, 1, 1 << 16, 2, true, LEAT_F32);
-    compare((uint8_t *)table, LEAT_BF16, 1 << 8, 1 << 8, 300, true, LEAT_F32);
+    for (int a = 0; a < AS; a++) {
+        compare((uint8_t *)table, LEAT_F16, 1, 1 << 16, 2, true, as[a]);
+        compare((uint8_t *)table, LEAT_BF16, 1 << 8, 1 << 8, 300, true, as[a]);
+    }
+}
+
+TEST_CARD(a_nan_keeps_its_sign_and_the_upper_bits_of_its_payload_and_becomes_quiet)
+{
+    static uint64_t nans[VALUES];
+    for (unsigned i = 0; i < VALUES; i++) /* each bit of the payload alone; the lowest ones; drawn ones */
+        nans[i] = (uint64_t)(i & 1) << 63 | UINT64_C(0x7ff) << 52 |
+                  (i < 104 ? UINT64_C(1) << i / 2 : UINT64_C(0x9e3779b97f4a7c15) * i >> 12 | 1);
+    for (int a = 0; a < AS; a++) {
+        const unsigned bits = as[a] == LEAT_F32 ? 23 : as[a] == LEAT_F16 ? 10 : 7;
+        const unsigned size = as[a] == LEAT_F32 ? 4 : 2, exponent = as[a] == LEAT_F16 ? 5 : 8;
+        convert(nans, LEAT_F64, as[a]);
+        for (unsigned i = 0; i < VALUES; i++) {
+            uint32_t found = 0;
+            memcpy(&found, made[0] + size * i, size);
+            const uint64_t payload = (nans[i] & ((UINT64_C(1) << 52) - 1)) >> (52 - bits);
+            const uint64_t wanted =
+                (nans[i] >> 63) << (bits + exponent) | ((1u << exponent) - 1) << bits | payload | 1u << (bits - 1);
+            assert_int_equal(found, wanted);
+        }
+    }
 }
 
 /* ---- ids that name no row ------------------------------------------------------------------------ */
@@ -606,7 +718,7 @@ TEST_CARD(wrong_arguments_are_errors)
     assert_int_equal(open_fails(&o), LEAT_E_INVALID);
     o = some_rows(0);
     assert_ok(leat_device_rows_open(&o, &rows, &error));
-    assert_int_equal(leat_device_rows_gather(rows, &id, true, 1, LEAT_F16, out, NULL, &error), LEAT_E_INVALID);
+    assert_int_equal(leat_device_rows_gather(rows, &id, true, 1, LEAT_I16, out, NULL, &error), LEAT_E_INVALID);
     assert_int_equal(leat_device_rows_gather(rows, &id, true, 1, LEAT_F32, out + 1, NULL, &error), LEAT_E_INVALID);
     assert_int_equal(leat_device_rows_gather(rows, (const char *)&id + 1, true, 1, LEAT_F32, out, NULL, &error),
                      LEAT_E_INVALID);
