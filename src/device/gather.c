@@ -6,18 +6,19 @@
 #include "device/gather.h"
 
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
 #include "base/error.h"
-#include "base/thread.h"
+#include "device/threads.h"
 #include "io/guard.h"
 #include "kernels/values.h"
 
 enum {
     MOST_THREADS = 64,
-    /* Bytes of the output for which one more thread is worth its start, some 30 us (Zen 3: half as many are slower). */
-    BYTES_A_THREAD = 1 << 21,
+    /* Bytes of the output for which one more thread is worth its wake-up (Sapphire Rapids: half as many are slower). */
+    BYTES_A_THREAD = 1 << 19,
     /* Rows that are on their way from memory, and bytes at the begin of each that are asked for. The processor sees by
      * itself what follows. */
     ROWS_AHEAD = 12,
@@ -108,7 +109,7 @@ static int gather_part(void *arg)
     return LEAT_OK;
 }
 
-static void *work(void *arg)
+static void work(void *arg)
 {
     struct shared *s = arg;
     struct leat_error error;
@@ -124,23 +125,17 @@ static void *work(void *arg)
         s->error = error;
         pthread_mutex_unlock(&s->lock);
     }
-    return NULL;
 }
 
 /* Runs `work` over the parts, on as many threads as `bytes` are worth. */
 static int run(struct shared *s, uint64_t bytes, struct leat_error *error)
 {
-    pthread_t threads[MOST_THREADS];
-    uint64_t most = s->gather->num_threads, started = 0;
+    uint64_t most = bytes / BYTES_A_THREAD;
+    most = most < s->gather->num_threads ? most : s->gather->num_threads;
     most = most < MOST_THREADS ? most : MOST_THREADS;
-    most = most < bytes / BYTES_A_THREAD ? most : bytes / BYTES_A_THREAD;
     s->parts = most > 1 ? 4 * most : 1; /* a thread that comes late takes fewer */
     pthread_mutex_init(&s->lock, NULL);
-    while (started + 1 < most && !leat_thread_start(&threads[started], work, s))
-        started++; /* fewer do it too */
-    work(s);
-    while (started)
-        pthread_join(threads[--started], NULL);
+    leat_threads_run(most > 1 ? (unsigned)most - 1 : 0, work, s);
     pthread_mutex_destroy(&s->lock);
     if (s->rc && error)
         *error = s->error;

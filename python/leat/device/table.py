@@ -133,13 +133,14 @@ class Rows(Closing):
         core = self._open()
         if self._card is not None:
             return self._gathered_there(core, self._card, ids)
-        if is_tensor(ids) and ids.device.type != "cpu":
+        tensor = is_tensor(ids)
+        if tensor and not ids.is_cpu:
             raise TypeError(f"ids are on {ids.device}, and these rows are gathered by the processor: give ids.cpu()")
         wanted = _checked(ids)
         # NumPy asks the system for huge pages, which halves the time of large calls; PyTorch does not
         out = np.empty(wanted.shape + self.shape[1:], held(self.dtype))
         core.gather(_bytes(wanted), wanted.itemsize == 8, self.dtype, _bytes(out))
-        return _tensor(out, self.dtype) if is_tensor(ids) else out
+        return _tensor(out, self.dtype) if tensor else out
 
     def _gathered_there(self, core: _leat.DeviceRows, card: Card, ids: Any) -> Any:
         stream = card.stream()
@@ -179,7 +180,8 @@ def _checked(ids: Any) -> Array:
         made = made.astype(np.int64)
     if made.dtype not in (np.int64, np.int32):
         raise TypeError(f"ids are int64 or int32, not {made.dtype}")
-    return np.require(made, requirements=("C", "A"))
+    good = made.flags.c_contiguous and made.flags.aligned
+    return made if good else np.require(made, requirements=("C", "A"))
 
 
 def _tensor(array: Array, dtype: str) -> Any:

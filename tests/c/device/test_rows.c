@@ -1,4 +1,5 @@
 /* Tables whose rows are gathered, by the processor and by a card, whose part standin.c takes. */
+#include <dirent.h>
 #include <dlfcn.h>
 #include <math.h>
 #include <pthread.h>
@@ -360,6 +361,63 @@ TEST_CARD(a_nan_keeps_its_sign_and_the_upper_bits_of_its_payload_and_becomes_qui
             assert_int_equal(found, wanted);
         }
     }
+}
+
+/* ---- threads of the processor --------------------------------------------------------------------- */
+
+static unsigned n_threads(void)
+{
+    unsigned n = 0;
+    DIR *folder = opendir("/proc/self/task");
+    for (const struct dirent *entry; (entry = readdir(folder));)
+        n += entry->d_name[0] != '.';
+    closedir(folder);
+    return n;
+}
+
+static bool gathers_by(unsigned threads)
+{
+    enum { N = 1 << 20 };
+    static float table[N], out[N];
+    static int32_t ids[N];
+    struct leat_device_rows_options o = LEAT_DEVICE_ROWS_OPTIONS_INIT;
+    struct leat_device_rows *rows;
+    bool good = true;
+    for (int i = 0; i < N; i++) {
+        table[i] = (float)i;
+        ids[i] = (int32_t)(i * INT64_C(7919) % N);
+        out[i] = -1;
+    }
+    o.data = table;
+    o.count = N;
+    o.width = 1;
+    o.num_threads = threads;
+    if (leat_device_rows_open(&o, &rows, &error) ||
+        leat_device_rows_gather(rows, ids, false, N, LEAT_F32, out, NULL, &error))
+        return false;
+    for (int i = 0; i < N; i++)
+        good &= out[i] == (float)ids[i];
+    leat_device_rows_close(rows);
+    return good;
+}
+
+TEST_CARD(threads_that_gather_stay_for_the_next_call_and_a_forked_child_has_its_own)
+{
+    assert_true(gathers_by(4));
+    const unsigned n = n_threads();
+    assert_true(n >= 4);
+    for (int i = 0; i < 20; i++)
+        assert_true(gathers_by(4));
+    assert_int_equal(n_threads(), n);
+    if (TEST_THREAD_SANITIZED) /* which has no threads in a child */
+        return;
+    const pid_t child = fork();
+    if (!child)
+        _exit(gathers_by(3) && n_threads() == 3 && gathers_by(3) && n_threads() == 3 ? 0 : 1);
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_true(gathers_by(4));
 }
 
 /* ---- ids that name no row ------------------------------------------------------------------------ */
