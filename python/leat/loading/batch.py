@@ -123,7 +123,7 @@ class Form:
             self.small = partial(_moved, self, self.small)
         elif self.card is not None and self.tensor is not None:
             self.small = self.tensor
-        makers.update({name: partial(_gathered, rows, makers[of]) for name, (rows, of) in self.gathered.items()})
+        makers |= makers_of(self.gathered, makers)
         if self.beside is not None:
             makers.update(dict.fromkeys(self.beside.names, lambda core: None))  # never called: they are there
         self.makers = makers  # at once: another thread that iterates must not see a part of them
@@ -163,6 +163,11 @@ class Form:
 
 def _moved(form: Form, make: Callable[[Any], Any], core: Any) -> Any:
     return form.moved(make(core))
+
+
+def makers_of(gathered: dict[str, tuple[Rows, str]], numbers: dict[str, Any]) -> dict[str, Any]:
+    """How rows become values, by those of the outputs that have their numbers."""
+    return {name: partial(_gathered, rows, numbers[of]) for name, (rows, of) in gathered.items()}
 
 
 def _gathered(rows: Rows, numbers: Callable[[_leat.Batch], Any], core: _leat.Batch) -> Any:
@@ -290,8 +295,7 @@ class Batch(Mapping[str, Any]):
         if make is None:
             how = ' by name; by number, a Loader with yields="tuple" gives them' if isinstance(name, int) else ""
             raise KeyError(f"no output {name!r}: this batch has {', '.join(self._form.makers)}{how}")
-        assert self._core is not None
-        value = values[name] = make(self._core)
+        value = values[name] = make(self._core)  # type: ignore[arg-type]  # None: its makers need none
         return value
 
     def __iter__(self) -> Iterator[str]:
