@@ -32,8 +32,8 @@ struct leat_device_rows_options {
     const char *path;
     bool in_memory; /* that file is one of memory (/dev/shm), which a card may read in place */
     int device;     /* the number of the card, as CUDA counts them; -1: none */
-    /* Bytes of pinned memory that may be taken for a copy of the table, where the card cannot read it in place: of
-     * files, and of memory that the driver does not pin. 0: as many as leat_memory_left says. */
+    /* Bytes of pinned memory that may be taken where the card cannot read the table in place: of files, and of memory
+     * that the driver does not pin. A table that is larger is staged. 0: as many as leat_memory_left says. */
     uint64_t budget_bytes;
     unsigned num_threads; /* of the processor; 0: leat_cpu_count */
     const char *nvrtc;    /* path of the library; NULL: it is looked for by its name */
@@ -45,10 +45,10 @@ struct leat_device_rows_options {
 #define LEAT_DEVICE_MAX_ROW_BYTES (UINT64_C(1) << 31)
 
 /* Opens a table. With a card its memory is pinned and mapped: as long as a copy of it takes, once.
- * Errors: INVALID (dtype, sizes), BUDGET (a copy is needed and does not fit; the text has the numbers), UNSUPPORTED (no
- * driver, an old one, no card), RANGE (no card of that number), BUSY (the card is in exclusive mode
- * and another process's), NOMEM (pinned memory was refused, or the card's is used up), IO (the card failed; a file was
- * cut), FORKED. */
+ * Errors: INVALID (dtype, sizes), BUDGET (a copy is needed, and the budget has no room for 32 rows; the text has the
+ * numbers), UNSUPPORTED (no driver, an old one, no card), RANGE (no card of that number), BUSY (the card is in
+ * exclusive mode and another process's), NOMEM (pinned memory was refused, or the card's is used up), IO (the card
+ * failed; a file was cut), FORKED. */
 LEAT_API int leat_device_rows_open(const struct leat_device_rows_options *options, struct leat_device_rows **out,
                                    struct leat_error *error);
 /* Waits until the card has gathered what it was asked for. NULL is allowed. */
@@ -56,6 +56,8 @@ LEAT_API void leat_device_rows_close(struct leat_device_rows *rows);
 
 /* Whether the card reads the caller's memory, no copy of it. */
 LEAT_API bool leat_device_rows_in_place(const struct leat_device_rows *rows);
+/* Whether rows are staged: each call collects its own in pinned memory, by threads of the processor, for the card. */
+LEAT_API bool leat_device_rows_staged(const struct leat_device_rows *rows);
 
 /* Gathers n rows into `out`. `ids`: n numbers of rows, each from 0 to count - 1, int64 (`wide`) or int32. `as`: the
  * table's dtype; or LEAT_F32, which values become exactly, or rounded to the nearest, even; 1 of a bool that is true;
@@ -67,7 +69,9 @@ LEAT_API bool leat_device_rows_in_place(const struct leat_device_rows *rows);
  * With a card: `ids` and `out` (at a multiple of 16) are memory of that card. The call puts the work into the stream
  * (CUstream or cudaStream_t; NULL: the legacy default stream) and returns; both stay until it is done. The row of an id
  * that names none is zero, and the next leat_device_rows_check says so.
- * Errors: INVALID, RANGE, IO, NOMEM, UNSUPPORTED (no NVRTC, or an old one: it is loaded by the first call), FORKED. */
+ * With a card and staged: `ids` are memory of the host, and not needed after the call; an id that names no row is
+ * RANGE. The call waits until the card has room for its rows. Errors: INVALID, RANGE, IO, NOMEM, UNSUPPORTED (no NVRTC,
+ * or an old one: it is loaded by the first call), FORKED. */
 LEAT_API int leat_device_rows_gather(struct leat_device_rows *rows, const void *ids, bool wide, uint64_t n,
                                      enum leat_dtype as, void *out, void *stream, struct leat_error *error);
 

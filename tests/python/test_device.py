@@ -143,9 +143,19 @@ def test_a_memory_map_goes_through_a_copy_on_a_card_within_the_budget(device: st
     rows = leat.device.rows(x, budget_bytes=x.nbytes)
     assert rows.in_place == (device == "cpu")
     np.testing.assert_array_equal(np.asarray(rows[IDS]), features()[IDS])
+def test_rows_of_a_memory_map_larger_than_the_budget_are_staged_for_a_card(device: str, tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    np.save(tmp_path / "x.npy", features("float64"))
+    x = np.load(tmp_path / "x.npy", mmap_mode="r")
+    rows = leat.device.rows(x, dtype="float32", budget_bytes=x.nbytes - 1)
+    assert rows.staged == (device == "card") and rows.in_place == (device == "cpu")
+    for ids in (IDS, torch.from_numpy(IDS), np.arange(1000, dtype=np.int32) % 40, np.zeros((0, 2), np.int64)):
+        np.testing.assert_array_equal(np.asarray(rows[ids]), features()[np.asarray(ids)])
+    with pytest.raises(IndexError, match=r"id 40 \(number 1 of the call\) is not among the 40 rows"):
+        rows[np.array([39, 40, -1])]
     if device == "card":
-        with pytest.raises(leat.BudgetError, match="a mapped file.* takes 960 bytes, of which budget_bytes allows 959"):
-            leat.device.rows(x, budget_bytes=959)
+        with pytest.raises(leat.BudgetError, match="a mapped file.* takes 1536 bytes, of which budget_bytes allows 99"):
+            leat.device.rows(x, budget_bytes=99)
 
 
 @pytest.mark.parametrize("place", [None, "/dev/shm"], ids=["disk", "memory"])
@@ -221,7 +231,7 @@ def test_a_loader_gathers_rows_by_the_numbers_of_an_output(framework: str, devic
     rows = leat.device.rows(features())
     stores: Any = {"x": (rows, "node"), "near.x": (rows, "near")}
     if (framework, device) == ("numpy", "card"):
-        with pytest.raises(ValueError, match="store 'x': cuda:0 gathers its rows into tensors, which framework='numpy'"):
+        with pytest.raises(ValueError, match="'x': cuda:0 gathers its rows into tensors, which framework='numpy'"):
             leat.Loader(ds, 8, stores=stores, framework=framework)
         return
     with leat.Loader(ds, 8, shuffle=True, stores=stores, framework=framework, epochs=1) as loader:

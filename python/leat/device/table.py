@@ -32,8 +32,9 @@ def rows(
 
     A card reads ordinary memory in place: it is pinned once, as the table is opened, which takes as long as a copy. A
     mapped file cannot be pinned, nor can memory that the driver refuses: these are copied into pinned memory, as a
-    whole, and `budget_bytes` bounds the copy. A store is copied on every machine: its rows lie apart in the file, and
-    change; the table has those of the moment at which it was opened.
+    whole; or, if they are larger than `budget_bytes`, staged: threads collect the rows of each call in pinned memory. A
+    store is copied on every machine: its rows lie apart in the file, and change; the table has those of the moment at
+    which it was opened.
 
     Args:
         source: a NumPy array (a memory map, too) or tensor of the host of shape ``(n, ...)``, whose rows lie one behind
@@ -45,13 +46,14 @@ def rows(
             ``tensor.to``. None: the source's.
         device: ``"cuda"``, ``"cuda:1"``, ``"cpu"``. None: PyTorch's current card if it is imported and sees one, else
             the processor.
-        budget_bytes: bound of a copy. None: half of the memory that this process may use, less what loaders have.
+        budget_bytes: bound of a copy, or of the memory by which rows are staged. None: half of the memory that this
+            process may use, less what loaders have.
         num_threads: of the processor, or ``"auto"``.
 
     Raises:
         TypeError: such a source or field has no rows of one size.
-        ValueError: its rows do not lie one behind the other; a store lacks one; a copy is larger than `budget_bytes`
-            (:class:`leat.BudgetError`).
+        ValueError: its rows do not lie one behind the other; a store lacks one; a store is larger than `budget_bytes`,
+            or 32 rows of another source are (:class:`leat.BudgetError`).
         NotImplementedError: no driver, card or compiler for kernels, or too old (:class:`leat.UnsupportedError`).
         MemoryError: pinned memory was refused. OSError: the card is another process's, or lost; the file was cut.
 
@@ -88,7 +90,8 @@ class Rows(Closing):
         shape: of the table: ``(n, ...)``.
         dtype: of the rows that are gathered, such as ``"float32"``.
         device: ``"cpu"``, or the card that gathers: ``"cuda:0"``.
-        in_place: whether they are read where the source has them; else a copy was made.
+        in_place: whether they are read where the source has them; else through a copy, or staged.
+        staged: whether each call first collects its rows in pinned memory, for the card; ids are needed here then.
     """
 
     def __init__(self, core: _leat.DeviceRows, shape: tuple[int, ...], dtype: str, card: Card | None) -> None:
@@ -96,7 +99,7 @@ class Rows(Closing):
         self._card = card
         self.shape, self.dtype = shape, dtype
         self.device = "cpu" if card is None else card.name
-        self.in_place = core.in_place()
+        self.in_place, self.staged = core.in_place(), core.staged()
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -145,6 +148,12 @@ class Rows(Closing):
     def _gathered_there(self, core: _leat.DeviceRows, card: Card, ids: Any) -> Any:
         stream = card.stream()
         core.check(stream, False)
+        if self.staged:
+            wanted = _checked(ids.cpu() if is_tensor(ids) else ids)
+            out = card.empty(wanted.shape + self.shape[1:], self.dtype)
+            place = wanted.ctypes.data
+            core.gather_there(place, wanted.itemsize == 8, wanted.size, self.dtype, out.data_ptr(), stream)
+            return out
         if not is_tensor(ids) or not card.has(ids):
             if is_tensor(ids) and ids.device.type != "cpu":
                 raise TypeError(f"ids are on {ids.device}, and these rows are gathered by {card.name}")

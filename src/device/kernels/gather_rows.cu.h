@@ -136,11 +136,14 @@ KERNEL_FUNCTION void gather_rows(struct leat_gather_args a, u32 word, u32 from)
     const u64 together = (u64)gridDim.x * blockDim.x >> a.lanes_log2;
     for (u64 i = ((u64)blockIdx.x * blockDim.x + threadIdx.x) >> a.lanes_log2; i < a.n; i += together) {
         u32 parts[4];
-        if (a.wide)
+        s64 id = (s64)i;
+        if (a.ids && a.wide) {
             kernel_load(a.ids + i * 8, 8, parts);
-        else
+            id = (s64)((u64)parts[1] << 32 | parts[0]);
+        } else if (a.ids) {
             kernel_load(a.ids + i * 4, 4, parts);
-        const s64 id = a.wide ? (s64)((u64)parts[1] << 32 | parts[0]) : (s64)(int)parts[0];
+            id = (s64)(int)parts[0];
+        }
         const bool there = (u64)id < a.count;
         if (!there && lane == 0 && kernel_claim(&a.fault->claimed)) {
             a.fault->id = id;

@@ -12,7 +12,7 @@ struct leat_gather_fault {
 
 struct leat_gather_args {
     const unsigned char *table;
-    const unsigned char *ids; /* int64 or int32 */
+    const unsigned char *ids; /* int64 or int32; NULL: 0, 1, 2 ... */
     unsigned char *out;       /* at a multiple of 16 */
     struct leat_gather_fault *fault;
     unsigned long long count; /* rows of the table */

@@ -485,7 +485,7 @@ TEST_CARD(files_and_what_the_driver_refuses_go_through_a_copy_within_the_budget)
         o.budget_bytes = 31;
         assert_int_equal(open_fails(&o), LEAT_E_BUDGET);
         says(round ? "does not pin its memory" : "a mapped file");
-        says("takes 32 bytes, of which budget_bytes allows 31");
+        says("for 32 of its rows at a time takes 256 bytes, of which budget_bytes allows 31");
         o.budget_bytes = 32;
         assert_ok(leat_device_rows_open(&o, &rows, &error));
         assert_false(leat_device_rows_in_place(rows));
@@ -498,6 +498,83 @@ TEST_CARD(files_and_what_the_driver_refuses_go_through_a_copy_within_the_budget)
     standin->code = 2;
     assert_int_equal(open_fails(&o), LEAT_E_NOMEM);
     says("ulimit -l");
+}
+
+/* A table for which the budget has room by 32 rows at a time. */
+static struct leat_device_rows_options staged(const void *data, enum leat_dtype dtype, uint64_t count, uint64_t width)
+{
+    struct leat_device_rows_options o = LEAT_DEVICE_ROWS_OPTIONS_INIT;
+    o.data = data;
+    o.dtype = dtype;
+    o.count = count;
+    o.width = width;
+    o.path = "/some/file";
+    o.device = 0;
+    o.budget_bytes = (16 * width * leat_dtype_size(dtype) + 127) / 128 * 256;
+    return o;
+}
+
+TEST_CARD(rows_of_a_table_that_is_larger_than_the_budget_are_staged)
+{
+    enum { COUNT = 300, WIDTH = 13, N = 500, CALLS = 3 };
+    static uint8_t table[COUNT * WIDTH * 8];
+    static _Alignas(16) uint8_t here[CALLS][N * WIDTH * 8], there[CALLS][N * WIDTH * 8];
+    int64_t ids[CALLS][N];
+    int32_t narrow[N];
+    standin->later = true; /* the card reads its half as late as it may */
+    for (int t = 0; t < DTYPES; t++)
+        for (int a = -1; a < AS; a++) {
+            const enum leat_dtype to = a < 0 ? dtypes[t] : as[a];
+            const struct leat_device_rows_options o = staged(table, dtypes[t], COUNT, WIDTH);
+            struct leat_device_rows *rows, *processor = open_rows(table, dtypes[t], COUNT, WIDTH, -1);
+            fill(table, sizeof table, dtypes[t]);
+            assert_ok(leat_device_rows_open(&o, &rows, &error));
+            assert_true(leat_device_rows_staged(rows) && !leat_device_rows_in_place(rows));
+            memset(there, 0xee, sizeof there);
+            for (int c = 0; c < CALLS; c++) {
+                const bool wide = c % 2;
+                for (int i = 0; i < N; i++)
+                    narrow[i] = (int32_t)(ids[c][i] = (i * 7919 + c * 31) % COUNT);
+                assert_ok(
+                    leat_device_rows_gather(rows, wide ? (void *)ids[c] : narrow, wide, N, to, there[c], NULL, &error));
+                assert_ok(leat_device_rows_gather(processor, ids[c], true, N, to, here[c], NULL, &error));
+                memset(narrow, 0xff, sizeof narrow); /* they are not needed any more */
+            }
+            assert_ok(leat_device_rows_check(rows, NULL, true, &error));
+            for (int c = 0; c < CALLS; c++)
+                assert_memory_equal(here[c], there[c], N * WIDTH * leat_dtype_size(to));
+            leat_device_rows_close(rows);
+            leat_device_rows_close(processor);
+        }
+}
+
+TEST_CARD(staged_rows_name_the_first_wrong_id_at_once_and_pass_on_what_the_driver_says)
+{
+    static const float table[4000] = {[1] = 1};
+    static const char *const calls[] = {"cuMemHostAlloc", "cuEventCreate", "cuEventSynchronize", "cuLaunchKernel",
+                                        "cuEventRecord"};
+    const struct leat_device_rows_options o = staged(table, LEAT_F32, 2000, 2);
+    struct leat_device_rows *rows;
+    _Alignas(16) float out[200];
+    int64_t ids[100] = {0};
+    assert_ok(leat_device_rows_open(&o, &rows, &error));
+    ids[70] = 2000;
+    ids[71] = -1;
+    out[0] = 7;
+    assert_int_equal(leat_device_rows_gather(rows, ids, true, 100, LEAT_F32, out, NULL, &error), LEAT_E_RANGE);
+    says("id 2000 (number 70 of the call) is not among the 2000 rows");
+    assert_true(out[0] == 7);
+    leat_device_rows_close(rows);
+    ids[70] = ids[71] = 0;
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        standin->fails = calls[i];
+        standin->code = 999;
+        int rc = leat_device_rows_open(&o, &rows, &error);
+        rc = rc ? rc : leat_device_rows_gather(rows, ids, true, 100, LEAT_F32, out, NULL, &error);
+        standin->fails = NULL;
+        leat_device_rows_close(rows);
+        assert_true(rc);
+    }
 }
 
 TEST_CARD(a_table_at_an_odd_place_is_copied_too)
@@ -638,7 +715,7 @@ TEST_CARD(a_table_that_is_closed_waits_for_the_card)
     assert_true(out == 3);
 }
 
-TEST_CARD(a_file_that_was_cut_is_an_error_by_the_processor_and_as_it_is_copied)
+TEST_CARD(a_file_that_was_cut_is_an_error_by_the_processor_and_as_it_is_copied_or_staged)
 {
     char path[] = "/tmp/leat_rows_XXXXXX";
     const int fd = mkstemp(path);
@@ -652,14 +729,21 @@ TEST_CARD(a_file_that_was_cut_is_an_error_by_the_processor_and_as_it_is_copied)
     o.width = 1;
     o.path = path;
     const int64_t id = (int64_t)o.count - 1;
-    float out;
+    _Alignas(16) float out;
     assert_ok(leat_device_rows_open(&o, &rows, &error));
     assert_ok(leat_device_rows_gather(rows, &id, true, 1, LEAT_F32, &out, NULL, &error));
+    struct leat_device_rows *by_stage;
+    o.device = 0;
+    o.budget_bytes = bytes - 1;
+    assert_ok(leat_device_rows_open(&o, &by_stage, &error));
+    assert_ok(leat_device_rows_gather(by_stage, &id, true, 1, LEAT_F32, &out, NULL, &error));
     assert_int_equal(ftruncate(fd, 100), 0);
+    assert_int_equal(leat_device_rows_gather(by_stage, &id, true, 1, LEAT_F32, &out, NULL, &error), LEAT_E_IO);
+    leat_device_rows_close(by_stage);
     assert_int_equal(leat_device_rows_gather(rows, &id, true, 1, LEAT_F32, &out, NULL, &error), LEAT_E_IO);
     assert_string_equal(error.file, path);
     leat_device_rows_close(rows);
-    o.device = 0;
+    o.budget_bytes = bytes;
     assert_int_equal(open_fails(&o), LEAT_E_IO);
     munmap(data, bytes);
     close(fd);
