@@ -100,9 +100,9 @@ void leat_threads_run(unsigned more, void (*work)(void *arg), void *arg)
         pthread_detach(thread);
         threads.n_threads++;
     }
-    for (unsigned i = 0; i < more; i++)
-        pthread_cond_signal(&threads.more);
     pthread_mutex_unlock(&threads.lock);
+    for (unsigned i = 0; i < more; i++) /* without the lock, which they take first */
+        pthread_cond_signal(&threads.more);
     work(arg);
     pthread_mutex_lock(&threads.lock);
     struct call **at = &threads.calls;

@@ -143,6 +143,8 @@ def test_a_memory_map_goes_through_a_copy_on_a_card_within_the_budget(device: st
     rows = leat.device.rows(x, budget_bytes=x.nbytes)
     assert rows.in_place == (device == "cpu")
     np.testing.assert_array_equal(np.asarray(rows[IDS]), features()[IDS])
+
+
 def test_rows_of_a_memory_map_larger_than_the_budget_are_staged_for_a_card(device: str, tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     np.save(tmp_path / "x.npy", features("float64"))
