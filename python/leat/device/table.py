@@ -69,7 +69,7 @@ def rows(
         raise TypeError(f"rows of {table.dtype} come as they are or as float32, float16 or bfloat16, not as {as_}")
     shape = table.array.shape
     core = _leat.DeviceRows.open(
-        _bytes(table.array),
+        table.array,
         table.dtype,
         shape[0],
         int(np.prod(shape[1:])),
@@ -142,7 +142,7 @@ class Rows(Closing):
         wanted = _checked(ids)
         # NumPy asks the system for huge pages, which halves the time of large calls; PyTorch does not
         out = np.empty(wanted.shape + self.shape[1:], held(self.dtype))
-        core.gather(_bytes(wanted), wanted.itemsize == 8, self.dtype, _bytes(out))
+        core.gather(wanted, wanted.itemsize == 8, self.dtype, out)
         return _tensor(out, self.dtype) if tensor else out
 
     def _gathered_there(self, core: _leat.DeviceRows, card: Card, ids: Any) -> Any:
@@ -199,7 +199,3 @@ def _tensor(array: Array, dtype: str) -> Any:
     return (
         torch.from_numpy(array.view(np.int16)).view(torch.bfloat16) if dtype == "bfloat16" else torch.from_numpy(array)
     )
-
-
-def _bytes(array: Array) -> Any:
-    return array.reshape(-1).view(np.uint8)
