@@ -239,6 +239,13 @@ def test_what_does_not_go_together_is_refused(driver: Path, photos: Any) -> None
         leat.Loader(photos, 4, device="cuda", prefetch=-1)
 
 
+def test_rows_beside_a_loader_are_gathered_by_its_card(driver: Path) -> None:
+    ds = leat.from_arrays(n=np.arange(12) % 5)
+    with leat.device.rows(np.zeros((5, 2), np.float32), device="cpu") as rows:
+        with pytest.raises(leat.UnsupportedError, match="gathered by cpu, and the batch is on cuda:0"):
+            leat.Loader(ds, 4, stores={"x": (rows, "n")}, device="cuda")
+
+
 def test_memory_that_is_not_pinned_is_said_as_the_loader_opens(driver: Path, photos: Any) -> None:
     class State(ctypes.Structure):
         _fields_ = [("fails", ctypes.c_char_p), ("code", ctypes.c_int)]
@@ -283,7 +290,9 @@ from leat.loading import on_card
 from leat.ports import attached
 on_card.nvrtc_path = lambda: None
 attached.card_of = lambda device: OnHost({card})
-reader = leat.attach("shared", batch_size={size}, start="beginning", device="cuda", folder={folder!r}, framework="torch")
+reader = leat.attach(
+    "shared", batch_size={size}, start="beginning", device="cuda", folder={folder!r}, framework="torch"
+)
 reader.set_epoch(0)
 seen = []
 for batch in reader:

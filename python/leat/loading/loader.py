@@ -228,7 +228,7 @@ class Loader(Planning):
         self._peers = joined(self.mesh, self._form, cp, cp_outputs, first, in_order)
         program = program_of(rows.outputs, self.dataset, self._form, seed, in_order)
         if card is not None and not self._form.hidden:
-            on_card.check_together(device, share, tp_read, self._form.framework)
+            on_card.check_together(card, share, tp_read, self._form.framework, self._form.gathered)
             ahead = check.integer("prefetch", prefetch, 0, 256)
             budget = 0 if device_budget_bytes is None else check.integer("device_budget_bytes", device_budget_bytes, 1)
             self._form.card = on_card.OnCard(card, ahead, budget)

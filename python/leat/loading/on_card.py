@@ -116,11 +116,19 @@ class OnCard:
             self._batches.close()
 
 
-def check_together(device: Any, share: Any, tp_read: Any, framework: str) -> None:
+def check_together(
+    card: Card, share: Any, tp_read: Any, framework: str, gathered: Mapping[str, tuple[Any, str]]
+) -> None:
     """Refuses what does not go with a card."""
+    for name, (rows, _) in gathered.items():
+        if rows.device != card.name:
+            raise UnsupportedError(
+                f"store {name!r}: its rows are gathered by {rows.device}, and the batch is on {card.name}: give "
+                f"leat.device.rows(..., device={card.name!r})"
+            )
     if share is not None or tp_read == "first":
         raise UnsupportedError(
             "device= does not go with share= and tp_read='first', by which a process reads for others"
         )
     if framework != "torch":
-        raise UnsupportedError(f"device={str(device)!r} gives tensors: import torch, or say framework='torch'")
+        raise UnsupportedError(f"device={card.name!r} gives tensors: import torch, or say framework='torch'")

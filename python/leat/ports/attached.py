@@ -197,7 +197,7 @@ class Attached(Reader):
             )
         if there is None:
             return
-        on_card.check_together(there.card.name, None, None, self._form.framework)
+        on_card.check_together(there.card, None, None, self._form.framework, {})
         self._form.card = there
         if not self._form.by_host:
             there.open(self._core, [on_card.table_told(table) for table in tables])
