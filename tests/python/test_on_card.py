@@ -241,9 +241,9 @@ def test_what_does_not_go_together_is_refused(driver: Path, photos: Any) -> None
 
 def test_rows_beside_a_loader_are_gathered_by_its_card(driver: Path) -> None:
     ds = leat.from_arrays(n=np.arange(12) % 5)
-    with leat.device.rows(np.zeros((5, 2), np.float32), device="cpu") as rows:
-        with pytest.raises(leat.UnsupportedError, match="gathered by cpu, and the batch is on cuda:0"):
-            leat.Loader(ds, 4, stores={"x": (rows, "n")}, device="cuda")
+    rows = leat.device.rows(np.zeros((5, 2), np.float32), device="cpu")
+    with pytest.raises(leat.UnsupportedError, match="gathered by cpu, and the batch is on cuda:0"):
+        leat.Loader(ds, 4, stores={"x": (rows, "n")}, device="cuda")
 
 
 def test_memory_that_is_not_pinned_is_said_as_the_loader_opens(driver: Path, photos: Any) -> None:

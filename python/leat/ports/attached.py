@@ -10,8 +10,8 @@ from typing import Any, Literal
 import numpy as np
 
 from .. import _leat, check, ranks
-from ..errors import UnsupportedError
 from ..device.card import card_of
+from ..errors import UnsupportedError
 from ..loading import on_card
 from ..loading.agreement import Agreement
 from ..loading.batch import Batch
