@@ -35,7 +35,8 @@ class Table(NamedTuple):
 
 
 def table_told(told: Sequence[Any]) -> Table:
-    return Table(*told[:5], b64decode(told[5]))
+    output, dtype, channels, planes, last, values = told
+    return Table(str(output), str(dtype), int(channels), bool(planes), bool(last), b64decode(values))
 
 
 def opened(
@@ -96,9 +97,8 @@ class OnCard:
     def open(self, reader: _leat.Loader | _leat.Attached, tables: list[Table]) -> None:
         """Begins to copy the batches of a reader, with these tables."""
         nvrtc = nvrtc_path() if tables else None
-        given = [tuple(table) for table in tables]
         self._batches = _leat.DeviceBatches.open(
-            reader, self.card.number, self.ahead, self.budget, given, nvrtc, self.card.place
+            reader, self.card.number, self.ahead, self.budget, [*tables], nvrtc, self.card.place
         )
 
     def take(self, core: _leat.Batch) -> _leat.DeviceBatch:
