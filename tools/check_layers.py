@@ -25,7 +25,7 @@ BELOW["data"] = BELOW["store"] | {"store"}
 BELOW["plan"] = {"base"}
 BELOW["fit"] = BELOW["feedback"] = {"base"}
 BELOW["op"] = BELOW["codec"] | {"codec"}
-BELOW["device"] = {"base", "kernels", "io"}
+BELOW["device"] = {"base", "kernels", "io", "codec"}
 BELOW["engine"] = BELOW["data"] | {"data", "plan", "op"}
 BELOW["worker"] = BELOW["port"] = BELOW["engine"] | {"engine"}
 FACES = {"cli", "python", "examples"}

@@ -133,14 +133,14 @@ int leat_nvrtc_compile(const char *path, const struct leat_kernel_source *source
     program p = NULL;
     if (rc)
         return rc;
-    if (n > MOST - 2 || nvrtc.nvrtcCreateProgram(&p, source->text, source->name, source->n_headers, source->headers,
+    if (n > MOST - 3 || nvrtc.nvrtcCreateProgram(&p, source->text, source->name, source->n_headers, source->headers,
                                                  source->header_names))
         return leat_fail(error, LEAT_E_NOMEM, "NVRTC does not take %s", source->name);
     char architecture[64];
     const bool binary = known == wanted;
     snprintf(architecture, sizeof architecture, "--gpu-architecture=%s_%d", binary ? "sm" : "compute", known);
-    const char *options[MOST] = {architecture};
-    int n_options = 1;
+    const char *options[MOST] = {architecture, "--fmad=false"}; /* doubles are rounded as on the processor */
+    int n_options = 2;
     for (int i = 0; i < n; i++)
         options[n_options++] = defines[i];
     if (log && binary)

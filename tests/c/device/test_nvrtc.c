@@ -53,33 +53,48 @@ static int tear_down(void **state)
         return;                                                                                                        \
     }
 
-static void compile(int architecture, unsigned word, unsigned from)
+static void compile(const struct leat_kernel_source *source, int architecture, const char *const *defines, int n)
 {
-    char a[32], b[32], *log;
+    char *log;
     void *image;
     size_t bytes;
-    snprintf(a, sizeof a, "-DLEAT_WORD=%u", word);
-    snprintf(b, sizeof b, "-DLEAT_FROM=%u", from);
-    assert_ok(leat_nvrtc_compile(nvrtc, &leat_kernel_gather_rows, architecture / 10, architecture % 10,
-                                 (const char *[]){a, b}, 2, &image, &bytes, &log, &error));
+    assert_ok(leat_nvrtc_compile(nvrtc, source, architecture / 10, architecture % 10, defines, n, &image, &bytes, &log,
+                                 &error));
     if (memcmp(image, "\177ELF", 4))
-        fail_msg("sm_%d, words of %u, dtype %u: no binary", architecture, word, from);
+        fail_msg("%s %s for sm_%d: no binary", source->name, n ? defines[0] : "", architecture);
     if (!strstr(log, "0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads"))
-        fail_msg("sm_%d, words of %u, dtype %u: not all is in registers: %s", architecture, word, from, log);
+        fail_msg("%s %s for sm_%d: not all is in registers: %s", source->name, n ? defines[0] : "", architecture, log);
     leat_free(image);
     leat_free(log);
 }
 
+static const int architectures[] = {75, 80, 86, 89, 90, 100, 120};
+enum { ARCHITECTURES = sizeof architectures / sizeof *architectures };
+
 TEST(kernels_compile_for_each_architecture_and_spill_no_registers)
 {
-    static const int architectures[] = {75, 80, 86, 89, 90, 100, 120};
     unsigned n = 0;
     test_needs_nvrtc();
-    for (size_t a = 0; a < sizeof architectures / sizeof *architectures; a++)
+    for (size_t a = 0; a < ARCHITECTURES; a++)
         for (unsigned from = 0; from <= LEAT_BOOL; from++)
-            for (unsigned word = from ? (unsigned)leat_dtype_size((enum leat_dtype)from) : 1; word <= 16; word *= 2)
+            for (unsigned word = from ? (unsigned)leat_dtype_size((enum leat_dtype)from) : 1; word <= 16; word *= 2) {
+                char defines[2][32];
+                snprintf(defines[0], sizeof defines[0], "-DLEAT_WORD=%u", word);
+                snprintf(defines[1], sizeof defines[1], "-DLEAT_FROM=%u", from);
                 if (from != LEAT_F32 && n++ % test_every(16) == 0) /* which is copied */
-                    compile(architectures[a], word, from);
+                    compile(&leat_kernel_gather_rows, architectures[a], (const char *[]){defines[0], defines[1]}, 2);
+            }
+}
+
+TEST(kernels_that_decode_photos_compile_for_each_architecture_and_spill_no_registers)
+{
+    static const struct leat_kernel_source *const sources[] = {
+        &leat_kernel_photo_rows,    &leat_kernel_photo_columns, &leat_kernel_photo_samples, &leat_kernel_photo_colours,
+        &leat_kernel_photo_weights, &leat_kernel_photo_across,  &leat_kernel_photo_down};
+    test_needs_nvrtc();
+    for (size_t a = 0; a < ARCHITECTURES; a++)
+        for (size_t i = 0; i < sizeof sources / sizeof *sources; i++)
+            compile(sources[i], architectures[a], NULL, 0);
 }
 
 TEST(an_architecture_that_is_too_old_is_an_error_and_a_newer_one_gets_text)
