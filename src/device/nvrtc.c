@@ -139,10 +139,11 @@ int leat_nvrtc_compile(const char *path, const struct leat_kernel_source *source
     char architecture[64];
     const bool binary = known == wanted;
     snprintf(architecture, sizeof architecture, "--gpu-architecture=%s_%d", binary ? "sm" : "compute", known);
-    const char *options[MOST] = {architecture, "--fmad=false"}; /* doubles are rounded as on the processor */
-    int n_options = 2;
+    const char *options[MOST] = {architecture};
+    int n_options = 1;
     for (int i = 0; i < n; i++)
         options[n_options++] = defines[i];
+    options[n_options++] = "--fmad=false"; /* doubles are rounded as on the processor */
     if (log && binary)
         options[n_options++] = "--ptxas-options=-v";
     rc = compile(p, source, options, n_options, binary, image, bytes, log, error);

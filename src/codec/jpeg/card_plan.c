@@ -172,7 +172,7 @@ int leat_card_plan(const void *data, size_t length, const struct leat_card_view 
     if ((uint64_t)p->w * p->h > LEAT_CARD_MAX_PIXELS || (uint64_t)p->axis[0].n * p->axis[1].n > LEAT_CARD_MAX_PIXELS)
         return unsupported(error, "its box or its result is too large");
     uint32_t y0, y1;
-    uint64_t bytes;
+    uint64_t bytes = 0;
     plan_planes(f, p, &y0, &y1);
     if ((rc = plan_rows(&parts, y0, y1, p, source, &bytes, error)))
         return rc;

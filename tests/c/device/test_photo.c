@@ -279,7 +279,7 @@ static void fill_classes(int16_t *block, unsigned i)
 static void fill_rows(int16_t *block, unsigned i)
 {
     for (unsigned c = 0; c < 8; c++)
-        block[8 * (i % 8 == 7 ? 1 : 0) + c] = (int16_t)(leat_draw_below(i, c, 3000) << i % 4);
+        block[8 * (i % 8 == 7 ? 1u : 0) + c] = (int16_t)(leat_draw_below(i, c, 3000) << i % 4);
 }
 
 TEST(coefficients_of_every_class_wrap_and_saturate_as_on_the_processor)
@@ -392,7 +392,7 @@ TEST(bytes_that_lie_are_a_fault_where_the_processor_refuses_them_and_else_the_sa
         memcpy(bytes, photo.data, photo.length);
         for (unsigned k = 0; k < 1 + i % 3; k++) {
             const size_t at = begin + leat_draw_below(3, 16 * i + k, end - begin);
-            bytes[at] = (uint8_t)(i % 2 ? bytes[at] ^ 1 << leat_draw_below(4, 16 * i + k, 8)
+            bytes[at] = (uint8_t)(i % 2 ? bytes[at] ^ UINT64_C(1) << leat_draw_below(4, 16 * i + k, 8)
                                         : leat_draw_below(5, 16 * i + k, 256));
         }
         const int rc = leat_card_plan(bytes, photo.length, &view, &card, &source, &error);
