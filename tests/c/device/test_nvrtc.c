@@ -88,13 +88,23 @@ TEST(kernels_compile_for_each_architecture_and_spill_no_registers)
 
 TEST(kernels_that_decode_photos_compile_for_each_architecture_and_spill_no_registers)
 {
-    static const struct leat_kernel_source *const sources[] = {
-        &leat_kernel_photo_rows,    &leat_kernel_photo_columns, &leat_kernel_photo_samples, &leat_kernel_photo_colours,
-        &leat_kernel_photo_weights, &leat_kernel_photo_across,  &leat_kernel_photo_down};
     test_needs_nvrtc();
     for (size_t a = 0; a < ARCHITECTURES; a++)
-        for (size_t i = 0; i < sizeof sources / sizeof *sources; i++)
-            compile(sources[i], architectures[a], NULL, 0);
+        for (size_t i = 0; i < LEAT_KERNELS_PHOTO; i++)
+            compile(&leat_kernel_photo[i], architectures[a], NULL, 0);
+}
+
+TEST(no_kernel_joins_a_product_and_a_sum_of_floats)
+{
+    void *image;
+    size_t bytes;
+    test_needs_nvrtc();
+    for (size_t i = 0; i < LEAT_KERNELS_PHOTO; i++) {
+        assert_ok(leat_nvrtc_compile(nvrtc, &leat_kernel_photo[i], 99, 0, NULL, 0, &image, &bytes, NULL, &error));
+        assert_non_null(strstr(image, ".visible .entry leat_photo_"));
+        assert_null(strstr(image, "fma.rn.f"));
+        leat_free(image);
+    }
 }
 
 TEST(an_architecture_that_is_too_old_is_an_error_and_a_newer_one_gets_text)
