@@ -103,6 +103,10 @@ LEAT_BOTH struct leat_run leat_run_of(enum leat_filter filter, unsigned in, doub
 {
     const double stretch = leat_filter_stretch(filter, scale), support = leat_filter_reach(filter) * stretch,
                  center = begin + ((double)i + 0.5) * scale;
+    if (begin == 0 && scale == 1.0) { /* the weights of all others are 0 */
+        const struct leat_run same = {center, 1.0, i, 1};
+        return same;
+    }
     const double low = center - support + 0.5, high = center + support + 0.5;
     unsigned first = low < 0 ? 0 : (unsigned)low, end = high > (double)in ? in : (unsigned)high;
     first = first < in ? first : in - 1; /* only if rounding meets the end */

@@ -1,8 +1,10 @@
-/* Photos that the kernels of a card decode, run as C by a grid of threads, beside those of the processor. */
+/* Photos that the kernels of a card decode, run as C by a grid of threads. For tests and fuzz targets. */
 #ifndef LEAT_TESTS_DEVICE_PHOTOS_H
 #define LEAT_TESTS_DEVICE_PHOTOS_H
 
-#include "../codec/jpeg/jpegs.h"
+#include <stdlib.h>
+#include <string.h>
+
 #include "codec/jpeg/card_plan.h"
 #include "device/kernels/photo_across.cu.h"
 #include "device/kernels/photo_colours.cu.h"
@@ -29,7 +31,9 @@ struct photo_batch {
     size_t n, room;
     uint8_t *data, *out;
     uint64_t bytes;
+    bool alone; /* on this thread */
 };
+static inline void photo_touched(void *user, u64 thread, const void *p, u32 bytes) {}
 
 /* Room for the next photo's bytes; photo_begin's result counts until the next call. */
 static inline uint8_t *photo_add(struct photo_batch *batch, const struct leat_card_photo *photo)
@@ -63,7 +67,11 @@ static inline void photo_run(struct photo_batch *batch)
                                            .together = 3}};
     for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
         launch.kernel = kernels[i];
-        struct grid grid = {.kernel = photo_thread, .args = &launch, .blocks = 3 * (u32)batch->n, .threads = 32};
+        struct grid grid = {.kernel = photo_thread,
+                            .args = &launch,
+                            .blocks = 3 * (u32)batch->n,
+                            .threads = 32,
+                            .touched = batch->alone ? photo_touched : NULL};
         grid_run(&grid);
     }
     free(launch.args.scratch);

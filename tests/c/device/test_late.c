@@ -1,5 +1,6 @@
 /* Outputs that are left to a card: the program draws what it always draws, and the card makes the pixels that the
  * program would have made. */
+#include "../codec/jpeg/jpegs.h"
 #include "photos.h"
 
 #include "base/alloc.h"

@@ -1,5 +1,6 @@
 /* The kernels that decode photos: pixel for pixel those of the processor; for bytes that lie, a fault where that
  * refuses them, and no access outside (the address sanitizer sees those). */
+#include "../codec/jpeg/jpegs.h"
 #include "photos.h"
 
 #include "base/bytes.h"
@@ -366,6 +367,10 @@ TEST(all_of_a_photo_takes_little_more_than_its_rows)
     assert_true(sizeof card < 1024);
     view.source_size[1] = view.grid[1] = view.window_size[1] = 15; /* one row of MCUs of 13: a sample beside is none */
     assert_ok(leat_card_plan(photo.data, photo.length, &view, &card, &source, &error));
+    assert_int_equal(card.n_rows, 4);
+    view.source_size[1] = view.grid[1] = 200; /* the same of a photo that is not resized */
+    assert_ok(leat_card_plan(photo.data, photo.length, &view, &card, &source, &error));
+    assert_int_equal(card.h, 15);
     assert_int_equal(card.n_rows, 4);
     assert_true(card.bytes * 6 < parts.rows_bytes);
     free(photo.data);
