@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "codec/jpeg/card_plan.h"
 #include "codec/jpeg/fast.h"
@@ -46,7 +47,7 @@ static bool card_view(const struct leat_view *from, struct leat_card_view *to)
                                   .filter = from->resized ? from->filter : LEAT_FILTER_ANTIALIAS,
                                   .mirrored = {from->mirrored, from->mirrored_y},
                                   .flip = {from->flip, from->flip_y}};
-    return !from->padded && w->x == v->x && w->y == v->y && w->w == v->w && w->h == v->h;
+    return !from->padded && w->w == v->w && w->h == v->h;
 }
 
 /* Whether a card decodes the photo of a row. */
@@ -78,13 +79,16 @@ int leat_late_apply(const struct leat_program *program, const struct leat_compil
     struct leat_card_photo photo;
     struct leat_card_source source;
     void *to;
+    const int64_t begin = leat_clock_ns();
     const bool travels = plan(c, work, row, &photo, &source);
     if (!travels)
         photo = leat_card_pixels((uint32_t)leat_type_width(&c->out), (uint32_t)leat_type_height(&c->out));
     memcpy(card, &photo, sizeof photo);
     int rc = work->room->take(work->room, c->index, photo.bytes, &to, error);
-    if (!rc && travels)
+    if (!rc && travels) {
         leat_card_write(&photo, &source, to);
+        leat_scratch_count(scratch, c, begin);
+    }
     if (rc || travels)
         return rc;
     const size_t made = 3 * (size_t)photo.axis[0].n * photo.axis[1].n;

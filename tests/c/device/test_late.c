@@ -1,6 +1,7 @@
 /* Outputs that are left to a card: the program draws what it always draws, and the card makes the pixels that the
  * program would have made. */
 #include "../codec/jpeg/jpegs.h"
+#include "../engine/support.h"
 #include "photos.h"
 
 #include "base/alloc.h"
@@ -18,7 +19,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     leat_jpeg_packer_free(packer);
-    return 0;
+    return test_clean(state);
 }
 
 /* A program of one output, of operators "a", "b" ... `rest`: of the output. */
@@ -136,6 +137,8 @@ TEST(chains_that_a_card_can_do_have_the_pixels_that_the_program_makes)
         {DECODE OP(b, "\"type\": \"Resize\", \"size\": [40]") OP(c, "\"type\": \"CenterCrop\", \"size\": [32, 36]"),
          "\"a\", \"b\", \"c\""},
         {DECODE OP(b, "\"type\": \"Resize\", \"size\": [30, 30], \"antialias\": false"), "\"a\", \"b\""},
+        {DECODE OP(b, "\"type\": \"Resize\", \"size\": [61, 60], \"interpolation\": \"box\"") FLIPS,
+         "\"a\", \"c\", \"b\", \"c\""}, /* pixels at the edges of its boxes count on one side */
         {DECODE OP(b, "\"type\": \"RandomCrop\", \"size\": [33, 17]") FLIPS, "\"a\", \"b\", \"c\", \"d\""},
     };
     for (size_t i = 0; i < sizeof chains / sizeof *chains; i++)
@@ -161,6 +164,11 @@ TEST(photos_that_a_card_cannot_decode_are_decoded_before_and_travel_as_pixels)
     /* padded */
     assert_int_equal(
         same_pixels(DECODE OP(b, "\"type\": \"CenterCrop\", \"size\": [50, 50]"), "\"a\", \"b\"", values + 2, 2, 1), 1);
+    static const char filled[] = DECODE OP(b, "\"type\": \"CenterCrop\", \"size\": [40, 20]")
+        OP(c, "\"type\": \"CenterCrop\", \"size\": [40, 40]") OP(d, "\"type\": \"Resize\", \"size\": [30, 30]");
+    /* where the photo has pixels, which were cropped before */
+    assert_int_equal(same_pixels(filled, "\"a\", \"b\", \"c\"", values + 3, 1, 1), 0);
+    assert_int_equal(same_pixels(filled, "\"a\", \"b\", \"c\", \"d\"", values + 3, 1, 1), 0);
     for (size_t i = 0; i < 4; i++)
         free(values[i].photo.data);
 }
@@ -189,6 +197,10 @@ TEST(a_broken_photo_fails_as_any_other)
     assert_ok(leat_program_apply_tuple(late, 0, scratch, &row, (void *const[]){NULL, &photo}, steps, &failed, &error));
     assert_int_equal(leat_scratch_health(scratch), LEAT_HEALTH_UNCHECKED);
     assert_int_equal(photo.form, LEAT_CARD_FAST);
+    struct leat_step_time times[4];
+    assert_int_equal(leat_scratch_times(scratch, times, 4), 3); /* Decode, the crop, and what the card is told */
+    assert_string_equal(times[1].step, "RandomResizedCrop");
+    assert_int_equal(times[1].rows, 2);
     photo_batch_destroy(&batch);
     leat_scratch_free(scratch);
     leat_program_free(late);
@@ -239,6 +251,88 @@ TEST(what_a_card_cannot_make_is_an_error_of_the_program)
         if (i != 4) /* of open size, which is said first */
             assert_non_null(strstr(error.message, wrong[i].rc == LEAT_E_TYPE && i != 3 ? "is left to a card" : "'x'"));
     }
+}
+
+/* ---- batches ------------------------------------------------------------------------------------- */
+
+static void write_photos(const char *path, unsigned n)
+{
+    struct leat_writer_options options = LEAT_WRITER_OPTIONS_INIT;
+    struct leat_writer *writer;
+    options.photos = LEAT_PHOTOS_FAST;
+    assert_ok(leat_writer_open(path, &field, 1, &options, &writer, &error));
+    for (unsigned i = 0; i < n; i++) {
+        struct photo photo = make_photo(&kinds[i % KINDS], BASELINE, 30 + 7 * i, 90 - 3 * i, 85, 0);
+        const struct leat_value_ref ref = {photo.data, photo.length, NULL};
+        assert_ok(leat_writer_add(writer, &ref, NULL, &error));
+        free(photo.data);
+    }
+    assert_ok(leat_writer_finish(writer, &error));
+    leat_writer_free(writer, false);
+}
+
+/* The pixels of a batch, as a card makes them. */
+static void check_pixels(const struct leat_batch *late, const struct leat_tensor *pixels, unsigned *cards)
+{
+    struct leat_tensor bytes, what;
+    struct photo_batch batch = {.n = leat_batch_rows(late)};
+    assert_int_equal(leat_batch_tensor(late, 0, &bytes), LEAT_OK);
+    assert_int_equal(leat_batch_tensor(late, 1, &what), LEAT_OK);
+    assert_int_equal(test_tensor_bytes(&what), batch.n * sizeof *batch.photos);
+    batch.photos = memcpy(malloc(batch.n * sizeof *batch.photos), what.data, batch.n * sizeof *batch.photos);
+    batch.places = memcpy(malloc(batch.n * 8), bytes.offsets, batch.n * 8);
+    batch.data = memcpy(malloc((size_t)bytes.shape[0]), bytes.data, (size_t)bytes.shape[0]);
+    for (size_t i = 0; i < batch.n; i++) {
+        assert_int_equal(bytes.offsets[i] % LEAT_CARD_PADDING, 0);
+        assert_int_equal(bytes.offsets[i + 1] - bytes.offsets[i], batch.photos[i].bytes);
+        *cards += batch.photos[i].form == LEAT_CARD_FAST;
+    }
+    photo_run(&batch);
+    assert_memory_equal(batch.out, pixels->data, test_tensor_bytes(pixels));
+    photo_batch_destroy(&batch);
+}
+
+TEST(batches_of_a_loader_bring_what_a_card_needs)
+{
+    static const char *const programs[] = {
+        "{\"operators\": {" DECODE CROP FLIPS OP(
+            l, "\"type\": \"ToLayout\", \"layout\": \"NHWC\"") "}, \"outputs\": {\"x\": {\"field\": \"image\", "
+                                                               "\"chain\": [\"a\", \"b\", \"c\", \"d\", \"l\"]}}}",
+        "{\"operators\": {" DECODE CROP FLIPS "}, \"outputs\": {\"x\": {\"field\": \"image\", \"chain\": [\"a\", "
+        "\"b\", \"c\", \"d\"], \"late\": \"card\"}}}"};
+    unsigned cards = 0;
+    write_photos(test_path("photos"), 26);
+    for (unsigned region = 0; region < 2; region++) {
+        struct leat_dataset *dataset = test_open(test_path("photos"));
+        struct leat_loader *loaders[2];
+        struct leat_batch *batches[2];
+        uint64_t iterations[2];
+        for (unsigned k = 0; k < 2; k++) {
+            struct leat_loader_options options = test_options(8);
+            options.program = programs[k];
+            options.region = (int)region;
+            options.budget_bytes = 128 << 20;
+            loaders[k] = test_loader(dataset, &options);
+            iterations[k] = test_start(loaders[k]);
+        }
+        while ((batches[0] = test_next(loaders[0], iterations[0]))) {
+            struct leat_tensor pixels, image;
+            batches[1] = test_next(loaders[1], iterations[1]);
+            assert_non_null(batches[1]);
+            assert_int_equal(leat_batch_tensor(batches[0], 0, &pixels), LEAT_OK);
+            assert_int_equal(leat_batch_image(batches[1], 0, 0, &image), LEAT_E_TYPE);
+            assert_memory_equal(leat_batch_ids(batches[0]), leat_batch_ids(batches[1]),
+                                8 * leat_batch_rows(batches[0]));
+            check_pixels(batches[1], &pixels, &cards);
+            leat_batch_free(batches[0]);
+            leat_batch_free(batches[1]);
+        }
+        assert_null(test_next(loaders[1], iterations[1]));
+        leat_loader_close(loaders[0]);
+        leat_loader_close(loaders[1]);
+        leat_dataset_release(dataset);
+    }
+    assert_int_equal(cards, 2 * 22); /* of 26, four have four components */
 }
 
 TEST_MAIN_IN(set_up, tear_down)
