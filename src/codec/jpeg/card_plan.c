@@ -24,6 +24,12 @@ static uint64_t round_up(uint64_t bytes)
     return (bytes + LEAT_CARD_PADDING - 1) / LEAT_CARD_PADDING * LEAT_CARD_PADDING;
 }
 
+int leat_card_fault(uint32_t fault, struct leat_error *error)
+{
+    return leat_fail(error, LEAT_E_DECODE,
+                     "a photo in the decode-fast form is damaged: row %u of its blocks makes no sense", fault - 1);
+}
+
 /* ---- the view -------------------------------------------------------------------------------- */
 
 static bool inside(const struct leat_card_view *view, const uint32_t size[2])
@@ -122,9 +128,7 @@ static int plan_rows(const struct leat_jpeg_fast_parts *parts, uint32_t y0, uint
     for (uint32_t i = 0; i < p->n_rows; i++) {
         const uint32_t end = leat_get_u32(source->ends + 4 * (size_t)i);
         if (end < at || end > parts->rows_bytes)
-            return leat_fail(error, LEAT_E_DECODE,
-                             "a photo in the decode-fast form is damaged: row %u of its blocks makes no sense",
-                             row0 + i);
+            return leat_card_fault(1 + row0 + i, error);
         at = end;
     }
     *bytes = round_up(4 * (uint64_t)p->n_rows + (at - source->begin) + LEAT_CARD_PADDING);
@@ -206,11 +210,11 @@ struct leat_card_photo leat_card_pixels(uint32_t width, uint32_t height)
                                     .axis = {{.n = width}, {.n = height}}};
 }
 
-uint64_t leat_card_place(struct leat_card_photo *photos, size_t n, const uint64_t *data)
+uint64_t leat_card_place(struct leat_card_photo *photos, size_t n, const int64_t *offsets)
 {
     uint64_t scratch = 0, out = 0;
     for (size_t i = 0; i < n; i++) {
-        photos[i].data = data[i];
+        photos[i].data = (uint64_t)offsets[i];
         photos[i].scratch = scratch;
         photos[i].out = out;
         scratch += photos[i].scratch_bytes;

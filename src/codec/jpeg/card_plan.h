@@ -6,6 +6,7 @@
  *     leat_card_plan     checks a form, and describes the photo: struct leat_card_photo
  *     leat_card_write    writes the bytes that travel, of which photo->bytes says how many
  *     leat_card_place    gives the photos of a batch their places
+ *     leat_card_fault    says what the card has found
  */
 #ifndef LEAT_CODEC_JPEG_CARD_PLAN_H
 #define LEAT_CODEC_JPEG_CARD_PLAN_H
@@ -49,7 +50,9 @@ void leat_card_write(const struct leat_card_photo *photo, const struct leat_card
 struct leat_card_photo leat_card_pixels(uint32_t width, uint32_t height);
 
 /* Gives n photos of a batch their places in a scratch and behind each other in the output, and says how much scratch
- * they need. `data`: photo i begins at data[i], a multiple of 16. */
-uint64_t leat_card_place(struct leat_card_photo *photos, size_t n, const uint64_t *data);
+ * they need. The bytes of photo i begin at offsets[i], a multiple of 16. */
+uint64_t leat_card_place(struct leat_card_photo *photos, size_t n, const int64_t *offsets);
+/* The error of a photo in which the kernels have found a fault: DECODE, the processor's words. */
+int leat_card_fault(uint32_t fault, struct leat_error *error);
 
 #endif

@@ -26,7 +26,7 @@ static void photo_thread(const void *launch)
 /* A batch whose photos come one by one: first their description, then the bytes that travel. */
 struct photo_batch {
     struct leat_card_photo *photos;
-    uint64_t *places;
+    int64_t *places;
     uint32_t *faults;
     size_t n, room;
     uint8_t *data, *out;
@@ -44,7 +44,7 @@ static inline uint8_t *photo_add(struct photo_batch *batch, const struct leat_ca
         batch->places = realloc(batch->places, batch->room * sizeof *batch->places);
     }
     batch->photos[batch->n] = *photo;
-    batch->places[batch->n++] = batch->bytes;
+    batch->places[batch->n++] = (int64_t)batch->bytes;
     batch->data = realloc(batch->data, batch->bytes + photo->bytes); /* exactly: nothing behind may be read */
     batch->bytes += photo->bytes;
     return batch->data + batch->bytes - photo->bytes;

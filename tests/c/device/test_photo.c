@@ -502,6 +502,12 @@ TEST(a_fault_names_the_row_of_its_photo_and_harms_no_other)
     photo_run(&batch);
     assert_int_equal(batch.faults[0], 0);
     assert_int_equal(batch.faults[1], 8);
+    assert_int_equal(leat_card_fault(batch.faults[1], &error), LEAT_E_DECODE);
+    char told[sizeof error.message];
+    strcpy(told, error.message);
+    view = whole(40, 40);
+    assert_null(expected_of(photo.data, photo.length, &view));
+    assert_string_equal(error.message, told);
     assert_int_equal(batch.faults[2], 0);
     free(batch.out);
     free(batch.faults);
