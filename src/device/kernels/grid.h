@@ -23,6 +23,7 @@ typedef int64_t s64;
 #define KERNEL_FUNCTION static inline
 #define KERNEL_TABLE static const
 #define KERNEL_UNROLL
+#define KERNEL_ROLLED
 
 struct grid_index {
     u32 x;

@@ -36,10 +36,13 @@ KERNEL_FUNCTION u32 colours_sample(const struct leat_card_plane *p, const u8 *sa
     at -= 8 * p->x0;
     side -= 8 * p->x0;
     if (!p->smooth_across)
-        return p->smooth_down ? (3u * near[at] + other[at] + (y & 1 ? 2 : 1)) >> 2 : near[at];
+        return p->smooth_down ? (3u * photo_byte(near + at) + photo_byte(other + at) + (y & 1 ? 2 : 1)) >> 2
+                              : photo_byte(near + at);
     if (!p->smooth_down)
-        return (3u * near[at] + near[side] + (x & 1 ? 2 : 1)) >> 2;
-    return (3 * (3u * near[at] + other[at]) + (3u * near[side] + other[side]) + (x & 1 ? 7 : 8)) >> 4;
+        return (3u * photo_byte(near + at) + photo_byte(near + side) + (x & 1 ? 2 : 1)) >> 2;
+    return (3 * (3u * photo_byte(near + at) + photo_byte(other + at)) +
+            (3u * photo_byte(near + side) + photo_byte(other + side)) + (x & 1 ? 7 : 8)) >>
+           4;
 }
 
 KERNEL_FUNCTION void photo_colours(struct leat_photo_args a)

@@ -74,10 +74,17 @@ KERNEL_FUNCTION void photo_columns(struct leat_photo_args a)
             s.a = photo_bits(s.data + s.row.a, s.at.value);
             s.b = photo_bits(s.data + s.row.b, s.at.value);
         }
+        u64 rows[2] = {0, 0}; /* 16 bits for each; new ones push others down */
+        KERNEL_ROLLED
+        for (u32 r = 0; r < 8; r++) {
+            const short k = columns_coefficient(&s, columns_zigzag[8 * r + c]);
+            rows[0] = rows[0] >> 16 | rows[1] << 48;
+            rows[1] = rows[1] >> 16 | (u64)(u16)leat_jpeg_dequantise(k, plane->quant[8 * r + c]) << 48;
+        }
         short in[8], out[8];
         KERNEL_UNROLL
         for (u32 r = 0; r < 8; r++)
-            in[r] = leat_jpeg_dequantise(columns_coefficient(&s, columns_zigzag[8 * r + c]), plane->quant[8 * r + c]);
+            in[r] = (short)(u16)(rows[r / 4] >> 16 * (r % 4));
         leat_jpeg_pass8(in, out, DOWN1_8);
         const short flat = leat_jpeg_wrap(in[0] * (1 << PASS1_BITS)); /* wraps; the pass would saturate */
         u8 *to = share.scratch + photo->first_at + 128 * (u64)plane->first;

@@ -13,13 +13,18 @@ KERNEL_FUNCTION void weights_of(const struct leat_card_axis *axis, u8 *scratch, 
     const u32 first = (axis->mirrored ? axis->in - run.first - run.n : run.first) - axis->skip;
     u8 *to = scratch + axis->weights_at;
     double sum = 0;
-    for (u32 k = 0; k < run.n; k++)
-        sum += leat_run_weight(&run, filter, axis->in, k);
     kernel_store(to + 4 * (u64)i, 4, &first);
     kernel_store(to + 4 * ((u64)axis->n + i), 4, &run.n);
     to += 4 * ((u64)axis->n * 2 + (u64)i * axis->taps);
-    for (u32 k = 0; k < run.n; k++) {
-        const u32 weight = (u32)leat_fixed_weight(leat_run_weight(&run, filter, axis->in, k), sum);
+    KERNEL_ROLLED
+    for (u32 t = 0; t < 2 * run.n; t++) { /* all for their sum, then all once more */
+        const u32 k = t < run.n ? t : t - run.n;
+        const double w = leat_run_weight(&run, filter, axis->in, k);
+        if (t < run.n) {
+            sum += w;
+            continue;
+        }
+        const u32 weight = (u32)leat_fixed_weight(w, sum);
         kernel_store(to + 4 * (u64)(axis->mirrored ? run.n - 1 - k : k), 4, &weight);
     }
 }

@@ -437,6 +437,7 @@ static void check_row(const struct photo *photo, const uint8_t *row, uint32_t n,
                       bool good)
 {
     struct photo made = with_row(photo, row, n);
+    batch.alone = true;
     add("row", made.data, made.length, view);
     assert_true(!expected[0] == !good);
     run_and_compare();
