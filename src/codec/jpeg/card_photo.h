@@ -49,6 +49,7 @@ struct leat_card_photo {
     unsigned blocks;                       /* that are transformed, of all components */
     unsigned w, h, x, y;                   /* the box of pixels that the result needs */
     unsigned blocks_at, first_at, second_at;
+    unsigned unused;               /* 0: all bytes are those of members */
     struct leat_card_axis axis[2]; /* across, down */
     struct leat_card_plane plane[LEAT_CARD_PLANES];
 };

@@ -14,6 +14,10 @@
 #include "codec/jpeg/sampling.h"
 #include "kernels/resample.h"
 
+_Static_assert(sizeof(struct leat_card_photo) ==
+                   offsetof(struct leat_card_photo, plane) + LEAT_CARD_PLANES * sizeof(struct leat_card_plane),
+               "rows of an output hold it: every byte is written");
+
 static int unsupported(struct leat_error *error, const char *why)
 {
     return leat_fail(error, LEAT_E_UNSUPPORTED, "a card does not decode this photo: %s", why);

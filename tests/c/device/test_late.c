@@ -89,12 +89,13 @@ static unsigned same_pixels(const char *operators, const char *chain, const stru
     leat_scratch_give_room(other, &memory.room);
     for (unsigned i = 0; i < n * keys; i++) {
         const struct leat_row row = row_of(&values[i % n], i * UINT64_C(0x9e3779b97f4a7c15));
-        struct leat_card_photo photo;
+        struct leat_card_photo photo = {.unused = 1};
         uint64_t steps[2];
         size_t failed;
         assert_int_equal(leat_program_apply(now, 0, scratch, &row, 1, expected + i * bytes, &error), 1);
         assert_ok(
             leat_program_apply_tuple(late, 0, other, &row, (void *const[]){NULL, &photo}, steps, &failed, &error));
+        assert_int_equal(photo.unused, 0); /* every byte is written */
         assert_int_equal(photo.bytes, batch.photos[i].bytes);
         assert_int_equal(3 * photo.axis[0].n * photo.axis[1].n, bytes);
         batch.photos[i] = photo;
