@@ -1,6 +1,6 @@
 /*
- * The common part of the kernels that decode photos, photo_*.cu.h. Each is launched once for all photos of a batch, in
- * the order
+ * The common part of the kernels that decode photos, photo_*.cu.h (leat_kernel_photo of device/nvrtc.h). Each is
+ * launched once for all photos of a batch, in the order
  *
  *     rows       the streams of a row of blocks are located, and checked; of each block: its places in them
  *     columns    coefficients, and the first pass of the inverse DCT
@@ -10,9 +10,12 @@
  *     across     the resize across, and the flip
  *     down       the resize down, and the flip; the result
  *
- * A photo has `together` blocks of threads, whose threads take its items in turn. All numbers are integers, and equal
- * those of the processor; but weights, which are computed from doubles by the same operations. A row that makes no
- * sense is a fault of its photo, and its blocks are 0: no kernel reads or writes elsewhere for it.
+ * A grid has n * together blocks of as many threads as one likes: `together` blocks for each photo, whose threads take
+ * its items in turn. A batch whose scratch is too large may come in parts, each placed by itself (leat_card_place).
+ *
+ * All numbers are integers, and equal those of the processor; but weights, which are computed from doubles by the same
+ * operations. A row that makes no sense is a fault of its photo, and its blocks are 0: no kernel reads or writes
+ * elsewhere for it.
  */
 #ifndef LEAT_DEVICE_KERNELS_PHOTO_H
 #define LEAT_DEVICE_KERNELS_PHOTO_H
