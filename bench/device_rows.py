@@ -47,9 +47,9 @@ def ways_of(x: torch.Tensor, rows: leat.device.Rows, n: int) -> dict[str, Callab
     return {"leat": lambda ids: rows[ids], "pinned copy": copied}
 
 
-def link_gb_s(device: str) -> float:
-    """The bus, as a copy of 256 MiB of pinned memory uses it: the median of 11."""
-    host = torch.empty(256 << 20, dtype=torch.uint8, pin_memory=True)
+def link_gb_s(device: str, n_bytes: int = 256 << 20) -> float:
+    """The bus, as a copy of pinned memory uses it: the median of 11."""
+    host = torch.empty(n_bytes, dtype=torch.uint8, pin_memory=True)
     there = host.to(device)
     taken = []
     for _ in range(11):

@@ -1,12 +1,12 @@
 """E2GC: energy-efficient group convolution (Jha and others, arXiv 2006.15100).
 
-    python recipes/e2gc.py [--short] [--out DIR]
+    python recipes/e2gc.py [--short | --large] [--device cuda] [--out DIR]
 
 A group convolution of C channels in g groups has C^2 k^2 / g multiply-accumulates (MACs) per place. Usually g is the
 same in all layers, so groups grow with C. E2GC holds the size of a group, G = C / g, constant, so layers are balanced
 between arithmetic and the movement of data. Both nets are ResNeXts with about the same MACs; what a thousand samples of
 training take is what loader.stats() counts: joules, or CPU seconds where there is no counter. Rounds of the two take
-turns. Clothes are Fashion-MNIST's, of the folder LEAT_DATA names, else drawn.
+turns. Clothes are Fashion-MNIST's, of the folder LEAT_DATA names, else drawn; --large, for a card, is of drawn ones.
 """
 
 import argparse
@@ -16,18 +16,18 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import matplotlib
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 import leat
 
-matplotlib.use("Agg")
-from matplotlib import pyplot  # noqa: E402
-
-WIDTHS = (32, 64, 128)  # channels of the group convolutions, at 28 x 28, 14 x 14 and 7 x 7
-METHODS: dict[str, Callable[[int], int]] = {"g = 4 groups": lambda c: 4, "groups of G = 16": lambda c: c // 16}
+WIDTHS = (32, 64, 128)  # channels of the group convolutions, at 28 x 28, 14 x 14 and 7 x 7; large: 8 times as many
+Groups = Callable[[int], int]  # of so many channels
+METHODS: dict[str, Groups] = {"g = 4 groups": lambda c: 4, "groups of G = 16": lambda c: c // 16}
+LARGE: dict[str, Groups] = {"g = 32 groups": lambda c: 32, "groups of G = 16": lambda c: c // 16}
+# images, epochs, seeds, rows of a batch
+SIZES = {"short": (400, 2, 1, 64), "whole": (2800, 4, 2, 64), "large": (20480, 12, 1, 512)}
 OUTPUTS = {"image": [leat.ops.ToDtype("float32", scale=True)], "label": [leat.ops.ToDtype("int64")]}
 
 
@@ -45,7 +45,7 @@ def drawn(n: int, seed: int = 1) -> leat.Dataset:
 def pictures(n: int) -> tuple[leat.Dataset, leat.Dataset]:
     """To train with, and to test: every fifth."""
     folder = Path(os.environ.get("LEAT_DATA", "")) / "fashion-mnist"
-    if "LEAT_DATA" in os.environ and folder.is_dir():
+    if "LEAT_DATA" in os.environ and folder.is_dir() and n <= 2800:
         names = {k: folder / f"first2800-train-{k}s-idx{d}-ubyte.gz" for k, d in (("image", 3), ("label", 1))}
         data = leat.open(names)[:n]
     else:
@@ -69,11 +69,11 @@ class Block(nn.Module):
         return torch.relu(self.way(x) + self.around(x))
 
 
-def network(groups: Callable[[int], int]) -> nn.Sequential:
+def network(groups: Groups, wider: int = 1) -> nn.Sequential:
     first = [nn.Conv2d(1, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU()]
-    before = (16, *WIDTHS[:-1])
-    blocks = [Block(b, c, groups(c), 1 + (c > WIDTHS[0])) for b, c in zip(before, WIDTHS)]
-    return nn.Sequential(*first, *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(WIDTHS[-1], 10))
+    widths = [wider * c for c in WIDTHS]
+    blocks = [Block(b, c, groups(c), 1 + (c > widths[0])) for b, c in zip((16, *widths), widths)]
+    return nn.Sequential(*first, *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(widths[-1], 10))
 
 
 def macs(net: nn.Module) -> tuple[int, int]:
@@ -81,9 +81,8 @@ def macs(net: nn.Module) -> tuple[int, int]:
     counts = [0, 0]
 
     def count(layer: nn.Conv2d, _: object, out: Tensor) -> None:
-        n = out[0].numel() * layer.weight[0].numel()
-        counts[0] += n
-        counts[1] += n if layer.groups > 1 else 0
+        for i in range(1 + (layer.groups > 1)):
+            counts[i] += out[0].numel() * layer.weight[0].numel()
 
     for layer in net.modules():
         if isinstance(layer, nn.Conv2d):
@@ -92,17 +91,24 @@ def macs(net: nn.Module) -> tuple[int, int]:
     return counts[0], counts[1]
 
 
+def answered(net: nn.Module, batch: leat.Batch) -> tuple[Tensor, Tensor]:
+    x, y = batch.to(next(net.parameters()).device).tuple("image", "label")
+    return net(x.view(-1, 1, 28, 28)), y
+
+
 def epoch(
-    net: nn.Module, optimiser: torch.optim.Optimizer, data: leat.Dataset, number: int
+    net: nn.Module, optimiser: torch.optim.Optimizer, data: leat.Dataset, number: int, size: int = 64
 ) -> tuple[float, float, str]:
     """Trains for one; seconds, and what a thousand samples took, in which unit."""
     net.train()
-    with leat.Loader(data, 64, shuffle=True, seed=number, outputs=OUTPUTS, framework="torch") as loader:
+    with leat.Loader(data, size, shuffle=True, seed=number, outputs=OUTPUTS, framework="torch") as loader:
         begun = time.perf_counter()
         for batch in loader:
             optimiser.zero_grad()
-            nn.functional.cross_entropy(net(batch["image"].view(-1, 1, 28, 28)), batch["label"]).backward()
+            nn.functional.cross_entropy(*answered(net, batch)).backward()
             optimiser.step()
+        if torch.cuda.is_initialized():
+            torch.cuda.synchronize()
         energy = loader.stats()["energy"]
         return time.perf_counter() - begun, energy["per_thousand_samples"], f"{energy['unit']} ({energy['source']})"
 
@@ -110,40 +116,45 @@ def epoch(
 def accuracy(net: nn.Module, data: leat.Dataset) -> float:
     net.eval()
     with torch.no_grad(), leat.Loader(data, 256, outputs=OUTPUTS, framework="torch") as loader:
-        return sum(int((net(b["image"].view(-1, 1, 28, 28)).argmax(1) == b["label"]).sum()) for b in loader) / len(data)
+        return sum(int((a.argmax(1) == y).sum()) for a, y in (answered(net, b) for b in loader)) / len(data)
 
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--short", action="store_true", help="some seconds: fewer pictures, one seed")
+    arguments.add_argument("--large", action="store_true", help="for a card: wide nets, more pictures")
+    arguments.add_argument("--device", default="cpu", help="of the nets, such as cuda")
     arguments.add_argument("--out", type=Path, default=Path("recipes-out"), help="a folder for the plot")
     given = arguments.parse_args()
+    if given.device != "cpu" and not torch.cuda.is_available():
+        arguments.error(f"--device {given.device}: PyTorch sees no card here")
     torch.set_num_threads(1)
-    n, epochs, seeds = (400, 2, 1) if given.short else (2800, 4, 2)
+    n, epochs, seeds, size = SIZES["large" if given.large else "short" if given.short else "whole"]
+    methods, wider = (LARGE, 8) if given.large else (METHODS, 1)
     data, test = pictures(n)
-    seconds, used, right = ({name: list[float]() for name in METHODS} for _ in range(3))
+    seconds, used, right = ({name: list[float]() for name in methods} for _ in range(3))
     for seed in range(seeds):
         torch.manual_seed(seed)
-        nets = {name: network(groups) for name, groups in METHODS.items()}
+        nets = {name: network(groups, wider).to(given.device) for name, groups in methods.items()}
         optimisers = {name: torch.optim.Adam(net.parameters(), lr=2e-3) for name, net in nets.items()}
         for number in range(epochs):
             for name, net in nets.items():
-                took, energy, unit = epoch(net, optimisers[name], data, number)
+                took, energy, unit = epoch(net, optimisers[name], data, number, size)
                 seconds[name].append(1000 * took / len(data))
                 used[name].append(energy)
         for name, net in nets.items():
             right[name].append(accuracy(net, test))
     print(f"{'3 x 3':18}{'MACs':>12}{'in groups':>12}{'accuracy':>10}{'spread':>8}{'s/1000':>8}  per 1000 samples")
-    for name, groups in METHODS.items():
-        all_, grouped = macs(network(groups))
+    for name, groups in methods.items():
+        all_, grouped = macs(network(groups, wider))
         print(f"{name:18}{all_:12,}{grouped:12,}{np.mean(right[name]):10.4f}{np.ptp(right[name]):8.4f}", end="")
         print(f"{statistics.median(seconds[name]):8.2f}  {statistics.median(used[name]):.3f} {unit}")
-    figure, axis = pyplot.subplots(figsize=(6, 4), layout="constrained")
+    from matplotlib.figure import Figure
+
+    axis = Figure(layout="constrained").subplots(subplot_kw={"ylabel": f"per 1000 samples: {unit}"})
     axis.boxplot(list(used.values()), tick_labels=list(used))
-    axis.set(ylabel=f"per 1000 samples: {unit}")
     given.out.mkdir(parents=True, exist_ok=True)
-    figure.savefig(given.out / "e2gc.png", dpi=100)
-    print(f"{given.out / 'e2gc.png'}")
+    axis.figure.savefig(given.out / "e2gc.png", dpi=100)
 
 
 if __name__ == "__main__":

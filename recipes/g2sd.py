@@ -1,6 +1,6 @@
 """Generic-to-specific distillation of masked autoencoders (Huang et al., arXiv 2302.14771), small.
 
-    python recipes/g2sd.py [--short] [--out DIR]
+    python recipes/g2sd.py [--short | --large] [--device cuda] [--out DIR]
 
 A masked autoencoder sees 12 of 49 patches of a digit. The student learns in two stages from a larger one:
 
@@ -10,27 +10,31 @@ A masked autoencoder sees 12 of 49 patches of a digit. The student learns in two
 Both draw the patches from the keys of the rows, so they see the same. What the teacher makes of a sample under a key
 lies in a store by (id, key), as float16. Every VARIANTS epochs the keys repeat, and with them order and augmentations:
 from then on the states are read, and the teacher does not run. Data: mnist-idx of the folder LEAT_DATA names, or drawn.
+The nets of --large are for a card.
 """
 
 import argparse
 import copy
 import os
 import tempfile
+from collections.abc import Iterable, Iterator
 from itertools import count, islice
 from pathlib import Path
 
 import numpy as np
 import torch
-from matplotlib.figure import Figure
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, interpolate, kl_div, pixel_unshuffle, smooth_l1_loss
 
 import leat
 
 SEEN, VARIANTS, TEACHER, STUDENT = 12, 2, 32, 6  # patches; epochs with keys of their own; channels
+# digits, those with labels, epochs, steps of fine-tuning, times as many channels; noise of drawn digits; seeds
+SIZES = {"short": (800, 100, 4, 200, 1, 0, 1), "whole": (3000, 200, 8, 700, 1, 0, 3)}
+SIZES["large"] = (9000, 200, 12, 500, 8, 150, 3)
 
 
-def digits(n: int) -> leat.Dataset:
+def digits(n: int, noise: float = 0) -> leat.Dataset:
     given, random = Path(os.environ.get("LEAT_DATA", "/nowhere")) / "mnist-idx", np.random.default_rng(0)
     if given.is_dir():
         files = {k: given / f"t10k-{k}s-idx{d}-ubyte.gz" for k, d in (("image", 3), ("label", 1))}
@@ -39,6 +43,7 @@ def digits(n: int) -> leat.Dataset:
         label, by, shape = random.integers(0, 10, n), random.integers(-3, 4, (n, 2)), random.random((10, 5, 5)) > 0.6
         shape = np.pad(np.kron(200 * shape, np.ones((4, 4))), ((0, 0), (4, 4), (4, 4)))
         image = np.stack([np.roll(shape[c], s, (0, 1)) for c, s in zip(label, by)])
+        image = (image + random.normal(0, noise, image.shape)).clip(0, 255) if noise else image
     form = {"image": leat.field("uint8", (28, 28, 1), layout="HWC")}
     return leat.from_arrays(form, image=image.reshape(n, 28, 28).astype(np.uint8), label=label.astype(np.int64))
 
@@ -50,16 +55,20 @@ def loader(data: leat.Dataset, batch_size: int = 100, train: bool = True) -> lea
 
 def seen(batch: leat.Batch) -> Tensor:  # [n, 1, 7, 7]: 1 where a patch is seen
     chosen = leat.rng(batch.row_keys).permutation(49)[:, :SEEN]
-    return torch.zeros(batch.size, 49).scatter(1, chosen, 1.0).reshape(-1, 1, 7, 7)
+    return torch.zeros(batch.size, 49, device=chosen.device).scatter(1, chosen, 1.0).reshape(-1, 1, 7, 7)
+
+
+def moved(batches: Iterable[leat.Batch], net: nn.Module) -> Iterator[leat.Batch]:
+    return (batch.to(next(net.parameters()).device) for batch in batches)
 
 
 class Autoencoder(nn.Module):
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, teacher: int = TEACHER) -> None:
         super().__init__()
         first, second = nn.Conv2d(1, width // 2, 5, 2, 2), nn.Conv2d(width // 2, width, 5, 2, 2)
         self.encoder = nn.Sequential(first, nn.GELU(), second, nn.GELU())
         self.decoder = nn.Sequential(nn.Conv2d(width, width, 3, 1, 1), nn.GELU())
-        self.pixels, self.bridge = nn.Conv2d(width, 16, 1), nn.Conv2d(width, TEACHER, 1)
+        self.pixels, self.bridge = nn.Conv2d(width, 16, 1), nn.Conv2d(width, teacher, 1)
         self.head = nn.Sequential(nn.Flatten(), nn.Linear(49 * width, 10))
 
     def states(self, batch: leat.Batch) -> Tensor:  # [n, width, 7, 7]: one for each patch
@@ -81,14 +90,14 @@ class Cached:  # states of a teacher, which runs where the store has none
             states = self.teacher.states(batch).detach().half()
             self.store[batch.ids, batch.row_keys] = states
         self.made, self.read = self.made + int((~present).sum()), self.read + int(present.sum())
-        return states.float()
+        return states.to(batch.ids.device).float()
 
 
 def pretrain(net: Autoencoder, data: leat.Dataset, epochs: int, teacher: Cached | None = None) -> Autoencoder:
     optimizer, stream = torch.optim.AdamW(net.parameters(), 2e-3), loader(data)
     for epoch in range(epochs):
         stream.set_epoch(epoch % VARIANTS)
-        for batch in stream:
+        for batch in moved(stream, net):
             made, aim = (net.bridge, teacher(batch)) if teacher else (net.pixels, pixel_unshuffle(batch["image"], 4))
             smooth_l1_loss(made(net.states(batch)), aim, beta=2.0).backward()
             optimizer.step()
@@ -100,7 +109,7 @@ def finetune(net: Autoencoder, data: leat.Dataset, labels: int, steps: int, teac
     """On the first samples, which have labels; with a teacher on its answers for all samples, too."""
     net, stream = copy.deepcopy(net), loader(data if teacher else data[:labels])
     optimizer = torch.optim.AdamW(net.parameters(), 1e-3)
-    for batch in islice((batch for _ in count() for batch in stream), steps):
+    for batch in islice((batch for _ in count() for batch in moved(stream, net)), steps):
         answer, label = net(batch["image"]), torch.where(batch.ids < labels, batch["label"], -1)
         loss = cross_entropy(answer, label, ignore_index=-1, reduction="sum") / batch.size
         if teacher:
@@ -112,36 +121,45 @@ def finetune(net: Autoencoder, data: leat.Dataset, labels: int, steps: int, teac
     return net
 
 
-def compare(data: leat.Dataset, sizes: list[int], seed: int) -> tuple[dict[str, float], Cached]:
+def compare(data: leat.Dataset, sizes: list[int], seed: int, device: str) -> Iterator[tuple[str, float, Cached]]:
+    """The share of a student's answers that are right, one way of teaching it after the other."""
     torch.manual_seed(seed)
-    (n, labels, epochs, steps), fresh = sizes, Autoencoder(STUDENT)
-    train, (x, y) = data[:n], loader(data[n:], len(data) - n, False).batch_at(0, 0).tuple("image", "label")
-    teacher, alone = (pretrain(net, train, epochs) for net in (Autoencoder(TEACHER), copy.deepcopy(fresh)))
-    form, folder = {"states": leat.field("float16", (TEACHER, 7, 7))}, tempfile.TemporaryDirectory()
+    n, labels, epochs, steps, times = sizes
+    fresh, fresh_teacher = (Autoencoder(times * c, times * TEACHER).to(device) for c in (STUDENT, TEACHER))
+    train, last = data[:n], loader(data[n:], len(data) - n, False).batch_at(0, 0)
+    teacher, alone = (pretrain(net, train, epochs) for net in (fresh_teacher, copy.deepcopy(fresh)))
+    form, folder = {"states": leat.field("float16", (times * TEACHER, 7, 7))}, tempfile.TemporaryDirectory()
     with folder, leat.Store(Path(folder.name) / "states", form, key=("id", "key")) as store:
         student = pretrain(copy.deepcopy(fresh), train, epochs, cached := Cached(teacher, store))
     tuned = finetune(teacher, train, labels, steps, None)
     ways = {"labels": (fresh, None), "masked, labels": (alone, None), "generic, labels": (student, None)}
     ways |= {"specific": (fresh, tuned), "generic, specific": (student, tuned), "(the teacher)": (teacher, None)}
-    nets = {name: finetune(net, train, labels, steps, by) for name, (net, by) in ways.items()}
-    return {name: (net(x).argmax(1) == y).float().mean().item() for name, net in nets.items()}, cached
+    for name, (net, by) in ways.items():
+        (batch,), taught = moved([last], net), finetune(net, train, labels, steps, by)
+        yield name, (taught(batch["image"]).argmax(1) == batch["label"]).float().mean().item(), cached
 
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description="Distils a masked autoencoder in two stages.")
     arguments.add_argument("--short", action="store_true", help="some seconds: fewer digits")
+    arguments.add_argument("--large", action="store_true", help="for a card: wide nets, more digits")
+    arguments.add_argument("--device", default="cpu", help="of the nets, such as cuda")
     arguments.add_argument("--out", type=Path, default=Path("recipes-out"), help="a folder for the plot")
     given = arguments.parse_args()
+    if given.device != "cpu" and not torch.cuda.is_available():
+        arguments.error(f"--device {given.device}: PyTorch sees no card here")
     torch.set_num_threads(1)
-    *sizes, seeds = (800, 100, 4, 200, 1) if given.short else (3000, 200, 8, 700, 3)
-    data, axis = digits(sizes[0] + 1000), Figure(layout="constrained").subplots(subplot_kw={"xlabel": "right"})
-    runs = [compare(data, sizes, seed) for seed in range(seeds)]
+    *sizes, noise, seeds = SIZES["large" if given.large else "short" if given.short else "whole"]
+    from matplotlib.figure import Figure
+
+    data, axis = digits(sizes[0] + 1000, noise), Figure(layout="constrained").subplots(subplot_kw={"xlabel": "right"})
+    runs = [list(compare(data, sizes, seed, given.device)) for seed in range(seeds)]
     print(f"{'student':20} {'right':>6}   least to most of {seeds} seeds, {sizes[1]} of {sizes[0]} digits have labels")
-    for name in runs[0][0]:
-        shares = [right[name] for right, _ in runs]
+    for name, *shares in ((each[0][0], *(right for _, right, _ in each)) for each in zip(*runs)):
         print(f"{name:20} {np.mean(shares):6.3f}   {min(shares):.3f} to {max(shares):.3f}")
         axis.plot(shares, [name] * seeds, "o")
-    print(f"states of the teacher: {runs[0][1].made} made, {runs[0][1].read} read from the store")
+    (*_, cached) = runs[0][0]
+    print(f"states of the teacher: {cached.made} made, {cached.read} read from the store")
     given.out.mkdir(parents=True, exist_ok=True)
     axis.figure.savefig(given.out / "g2sd.png", dpi=100)
 

@@ -25,9 +25,8 @@ BELOW["data"] = BELOW["store"] | {"store"}
 BELOW["plan"] = {"base"}
 BELOW["fit"] = BELOW["feedback"] = {"base"}
 BELOW["op"] = BELOW["codec"] | {"codec"}
-BELOW["device"] = {"base", "kernels", "io", "codec"}
 BELOW["engine"] = BELOW["data"] | {"data", "plan", "op"}
-BELOW["worker"] = BELOW["port"] = BELOW["engine"] | {"engine"}
+BELOW["worker"] = BELOW["port"] = BELOW["device"] = BELOW["engine"] | {"engine"}
 FACES = {"cli", "python", "examples"}
 
 PYTHON = [

@@ -23,7 +23,7 @@ import sys
 import tempfile
 import time
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -32,7 +32,8 @@ TESTS = ROOT / "tests" / "python"
 MOST_BYTES = 40_000_000  # of all wheels
 NEEDED = ("cloudpickle", "pytest", "hypothesis")  # conftest.py needs the last one; older ones are pure Python
 MADE_OF = "sources.sha256"  # beside the wheels
-PEERS = {"DALI": "nvidia.dali", "nvJPEG": "nvidia.nvjpeg", "DGL": "dgl", "PyG": "torch_geometric"}
+PEERS = {"DALI": "nvidia.dali", "nvJPEG": "torchvision", "DGL": "dgl", "PyG": "torch_geometric"}
+COMPARED = ("DALI", "nvJPEG")
 CORES = (1, 2, 4, 8, 16)
 Record = dict[str, Any]
 Form = Literal["original", "fast"]
@@ -134,25 +135,24 @@ def made_photo(rng: Any) -> Any:
     return np.clip(soft + rng.normal(0, 12, soft.shape), 0, 255).astype(np.uint8)
 
 
-def write_photos(folder: Path, different: int, times: int) -> dict[Form, Path]:
-    """The same JPEGs in both forms. leat encodes them: larger photos are resized and stored as JPEG."""
+def write_photos(folder: Path, different: int, times: int, *forms: Form) -> dict[Form, Path]:
+    """The same JPEGs in these forms. leat encodes them: larger photos are resized and stored as JPEG."""
     import numpy as np
 
     import leat
 
     fields: dict[str, Any] = {"image": "image"}
     made = folder / "made.leat"
-    forms: dict[Form, Path] = {"original": folder / "original.leat", "fast": folder / "fast.leat"}
     rng = np.random.default_rng(0)
     with leat.Writer(made, fields, max_side=500, quality=90) as w:
         for _ in range(different):
             w.add(image=png(made_photo(rng)))
     jpegs = [row["image"] for row in leat.open(made)]
-    for form, path in forms.items():
-        with leat.Writer(path, fields, photos=form) as w:
+    for form in forms:
+        with leat.Writer(folder / f"{form}.leat", fields, photos=form) as w:
             for i in range(different * times):
                 w.add(image=jpegs[i % different])
-    return forms
+    return {form: folder / f"{form}.leat" for form in forms}
 
 
 def rate(path: Path, cores: int, seconds: float) -> Record:
@@ -180,14 +180,14 @@ def rate(path: Path, cores: int, seconds: float) -> Record:
 def photos(short: bool) -> int:
     usable = sorted(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory() as work:
-        forms = write_photos(Path(work), *((8, 2) if short else (64, 64)))
+        forms = write_photos(Path(work), *((8, 2) if short else (64, 32)), "original", "fast")
         for cores in CORES[: 2 if short else None]:
             if cores > len(usable):
                 print(json.dumps({"cores": cores, "reason": f"{len(usable)} cores are here"}), flush=True)
                 continue
             os.sched_setaffinity(0, usable[:cores])  # threads that start from now on
             for form, path in forms.items():
-                print(json.dumps({"form": form} | rate(path, cores, 0.2 if short else 4)), flush=True)
+                print(json.dumps({"form": form} | rate(path, cores, 0.2 if short else 2.5)), flush=True)
     return 0
 
 
@@ -207,18 +207,34 @@ class Part:
 
 
 def parts(card: bool) -> list[Part]:
-    """Those that take longest on a card have the widest limits: together they stay within eight minutes or so."""
+    """What matters most comes first. On a card the limits together are within eight minutes; a rehearsal may run beside
+    anything, so that its limits are wider.
+    """
     python = [sys.executable]
     files = [str(f) for f in sorted(TESTS.glob("test_*.py")) if "mark.card" in f.read_text()]
     rows = ["--device", "cuda"] if card else ["--device", "cpu", "--mib", "8", "--out-mib", "1", "--rounds", "3"]
     steps = "200" if card else "5"
     measured = ["photos"] if card else ["photos", "--short"]
-    return [
-        Part("tests", "tests", [*python, "-m", "pytest", "-q", "-rs", "-m", "card", *NO_CACHE, *files], 150),
-        Part("rows", "rows by random ids", [*python, "bench/device_rows.py", "--json", *rows], 150),
-        Part("features", "features of neighbours", [*python, "examples/graph_features.py", "--steps", steps], 60),
-        Part("photos", "photos on the processor", [*python, "tools/gpu.py", *measured], 120),
+    given = ["--seconds", "2.5"] if card else ["--without-card"]
+    found = [
+        Part("tests", "tests", [*python, "-m", "pytest", "-q", "-rs", "-m", "card", *NO_CACHE, *files], 100),
+        Part("rows", "rows by random ids", [*python, "bench/device_rows.py", "--json", *rows], 30),
+        Part("steps", "photos into steps", [*python, "bench/device_photos.py", *given], 65),
+        Part("jobs", "four trainings", [*python, "bench/device_jobs.py", *given], 60),
+        Part("features", "features of neighbours", [*python, "examples/graph_features.py", "--steps", steps], 25),
+        Part("photos", "photos on the processor", [*python, "tools/gpu.py", *measured], 40),
+        *(recipe(name, card, *times) for name, times in RECIPES.items()),
     ]
+    return found if card else [replace(part, limit_s=300) for part in found]
+
+
+RECIPES = {"e2gc": (30, 50), "adadagrad": (10, 35), "g2sd": (10, 35), "conadv": (10, 30)}  # seconds, limit
+
+
+def recipe(name: str, card: bool, seconds: int, limit_s: float) -> Part:
+    """No pair of epochs, and no seed but the first one, begins after these seconds."""
+    given = ["--device", "cuda", "--size", "large", "--seconds", str(seconds)] if card else ["--size", "tiny"]
+    return Part(name, f"recipes/{name}.py", [sys.executable, "bench/recipes.py", name, *given], limit_s)
 
 
 NO_CACHE = ("-p", "no:cacheprovider", "-o", "faulthandler_timeout=60", "--shard", "gate")
@@ -307,7 +323,7 @@ def lines_of(name: str, r: Record) -> list[str]:
         return [", ".join(f"{n} {kind}" for kind, n in r.items())]
     if name == "features":
         return [f"{way}: {seconds:.2f} s" for way, seconds in r.items()]
-    if "link_gb_s" in r:
+    if "link_gb_s" in r and "way" not in r:
         return [f"a copy of pinned memory: {r['link_gb_s']:.2f} GB/s"]
     if name == "rows":
         ways = []
@@ -315,7 +331,33 @@ def lines_of(name: str, r: Record) -> list[str]:
             low, middle, high = r["leat_over"].get(way, (0, 0, 0))
             ways.append(f"{way} {gb_s:.2f}" + (f" (leat {middle:.2f}x, {low:.2f} to {high:.2f})" if middle else ""))
         return [f"{r['bytes']:>5} B  " + "  ".join(ways) + "  GB/s"]
-    return [f"{r['cores']:>2} cores, {r['form']}: {r['photos_per_s']:,.0f} photos/s, {r['cores_busy']:.1f} cores busy"]
+    if name == "photos":
+        return [
+            f"{r['cores']:>2} cores, {r['form']}: {r['photos_per_s']:,.0f} photos/s, {r['cores_busy']:.1f} cores busy"
+        ]
+    if name in RECIPES:
+        return [", ".join(f"{what} {in_words(value)}" for what, value in r.items())]
+    return lines_of_way(r)
+
+
+def lines_of_way(r: Record) -> list[str]:
+    """One of the loaders that bench/device_photos.py and bench/device_jobs.py compare."""
+    if "way" not in r:
+        return [f"a plain copy of a pinned batch of {r['batch']}: {r['plain_copy_gb_s']:.2f} GB/s"]
+    if "photos_per_s" not in r:
+        return [f"{r['way']}: {'absent, ' + r['absent'] if 'absent' in r else 'FAILED, ' + r['failed']}"]
+    more = f"{r['cpu_ms']:.2f} ms of CPU each" if "cpu_ms" in r else f"the card idles {r['idle']:.0%}"
+    if r.get("of_link"):
+        more += f", {r['link_gb_s']:.2f} GB/s over the link, {r['of_link']:.0%} of a plain copy's"
+    return [f"{r['way']}: {r['photos_per_s']:,.0f} photos/s, {more}"]
+
+
+def in_words(value: Any) -> str:
+    if isinstance(value, dict):
+        return "; ".join(f"{name}: {in_words(each)}" for name, each in value.items())
+    if isinstance(value, list):
+        return " to ".join(map(in_words, value))
+    return f"{value:.4g}" if isinstance(value, float) else f"{value}"
 
 
 def energy_line(records: list[Record]) -> str:
@@ -338,7 +380,8 @@ def table(machine: Record, results: dict[str, Record], card: bool) -> list[str]:
         f"{machine['cpu']}, {machine['cores']} cores, Linux {machine['kernel']}",
     ]
     for name, is_there in machine["peers"].items():
-        lines.append(f"{name}: {'there, and nothing here is compared with it yet' if is_there else 'absent'}")
+        beside = "there" if name in COMPARED else "there, and nothing here is compared with it yet"
+        lines.append(f"{name}: {beside if is_there else 'absent'}")
     for part in parts(card):
         r = results[part.name]
         lines += ["", f"{part.title}: {r['status']}, {r['seconds']} s" + (f" ({r['reason']})" if "reason" in r else "")]

@@ -721,6 +721,7 @@ struct leat_bucket_options {
 };
 
 struct leat_executor;
+struct leat_pinning; /* leat/device.h */
 struct leat_loader_options {
     size_t struct_size;
     uint64_t batch_size;        /* rows per rank and batch; or 0, and */
@@ -765,12 +766,13 @@ struct leat_loader_options {
         *buckets; /* NULL: batches have batch_size rows. SEQUENTIAL or SHUFFLED, in order */
     bool decided; /* the rows of an epoch may be decided until it begins (leat_loader_decide_rows): nothing is
                    * prefetched from the epoch after the one that is read */
+    const struct leat_pinning *pinning; /* NULL: memory is not pinned */
 };
 #define LEAT_LOADER_OPTIONS_INIT                                                                                       \
     {                                                                                                                  \
         sizeof(struct leat_loader_options), 0, 0, LEAT_ORDER_SEQUENTIAL, 0, NULL, 0, 0, true, NULL, 0, 0, -1,          \
             LEAT_TAIL_PAD, 0, 1, 1, LEAT_ON_ERROR_RAISE, NULL, 0, 0, 0, 1.0, NULL, 0, NULL, NULL, 0, true, NULL, NULL, \
-            NULL, false                                                                                                \
+            NULL, false, NULL                                                                                          \
     }
 
 /* Compiles the program, makes the plan and joins the process's engine. The data set is retained.

@@ -11,6 +11,7 @@
 #define LEAT_PORT_H
 
 struct leat_port; /* opaque; any thread */
+struct leat_mirrors;
 
 struct leat_port_options {
     size_t struct_size;
@@ -20,10 +21,13 @@ struct leat_port_options {
     const char *folder;
     const char *group; /* a group, by name or number, whose members may attach too; NULL: this user alone */
     const char *about; /* a JSON object for attached readers (leat_attached_about); NULL: {} */
+    /* Of a card to which batches go before they are published, once for all readers there (leat_device_mirrors_of); it
+     * stays until the port is closed. NULL: none */
+    const struct leat_mirrors *mirrors;
 };
 #define LEAT_PORT_OPTIONS_INIT                                                                                         \
     {                                                                                                                  \
-        sizeof(struct leat_port_options), NULL, NULL, NULL, NULL                                                       \
+        sizeof(struct leat_port_options), NULL, NULL, NULL, NULL, NULL                                                 \
     }
 
 /* Opens a port over a loader: of region 1, in order, without buckets, with LEAT_TAIL_UNEVEN, of rank 0 of 1; or of

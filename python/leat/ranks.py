@@ -134,7 +134,7 @@ def gather(data: np.ndarray[Any, np.dtype[np.uint8]]) -> list[np.ndarray[Any, np
     sizes = [torch.empty_like(size) for _ in range(dist.get_world_size())]
     dist.all_gather(sizes, size)
     most = max(int(n) for n in sizes)
-    mine = torch.zeros(most, dtype=torch.uint8)
+    mine = torch.zeros(most, dtype=torch.uint8, device="cpu")
     mine[: len(data)] = torch.from_numpy(data.copy())
     mine = mine.to(device)
     every = [torch.empty_like(mine) for _ in sizes]

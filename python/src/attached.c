@@ -17,24 +17,27 @@ struct port {
     PyObject_HEAD struct py_guard guard; /* only against closing: the library takes calls of any thread */
     struct leat_port *handle;            /* NULL: closed */
     PyObject *loader;                    /* is closed after it */
+    PyObject *mirrors;                   /* DeviceMirrors, or None */
     atomic_bool closing;
 };
 
-/* open(loader, name, folder, group, about) */
+/* open(loader, name, folder, group, about, DeviceMirrors or None) */
 static PyObject *port_open(PyTypeObject *type, PyObject *args)
 {
     struct leat_port_options o = LEAT_PORT_OPTIONS_INIT;
     struct leat_error error;
-    PyObject *loader, *folder = NULL, *opened = NULL;
+    PyObject *loader, *mirrors, *folder = NULL, *opened = NULL;
     int rc;
-    if (!PyArg_ParseTuple(args, "O!sO&zz:open", py_loader_type, &loader, &o.name, py_path_or_none, &folder, &o.group,
-                          &o.about))
+    if (!PyArg_ParseTuple(args, "O!sO&zzO:open", py_loader_type, &loader, &o.name, py_path_or_none, &folder, &o.group,
+                          &o.about, &mirrors))
         return NULL;
+    o.mirrors = mirrors == Py_None ? NULL : py_device_mirrors(mirrors);
     struct leat_loader *read = py_loader_handle(loader);
     struct port *p = read ? py_object_new(type) : NULL;
     if (p) {
         py_guard_init(&p->guard);
         p->loader = Py_NewRef(loader);
+        p->mirrors = Py_NewRef(mirrors);
         o.folder = folder ? PyBytes_AsString(folder) : NULL;
         PY_WITHOUT_GIL(rc = leat_port_open(read, &o, &p->handle, &error));
         opened = py_opened((PyObject *)p, rc, &error);
@@ -71,6 +74,7 @@ static void port_dealloc(PyObject *self)
     struct port *p = (struct port *)self;
     port_close_now(p);
     Py_CLEAR(p->loader);
+    Py_CLEAR(p->mirrors);
     py_object_free(self);
 }
 

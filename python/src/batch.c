@@ -15,6 +15,11 @@ static struct leat_batch *handle_of(PyObject *self)
     return ((struct batch *)self)->handle;
 }
 
+struct leat_batch *py_batch_handle(PyObject *object)
+{
+    return handle_of(object);
+}
+
 static bool is_readonly(PyObject *self)
 {
     return ((struct batch *)self)->readonly;

@@ -122,6 +122,7 @@ static PyObject *rows_check(PyObject *self, PyObject *args)
 }
 
 PY_METHOD(rows_in_place, PyBool_FromLong(leat_device_rows_in_place(((struct rows *)self)->handle)))
+PY_METHOD(rows_staged, PyBool_FromLong(leat_device_rows_staged(((struct rows *)self)->handle)))
 
 static PyMethodDef rows_methods[] = {
     {"open", (PyCFunction)(void (*)(void))rows_open, METH_VARARGS | METH_CLASS,
@@ -131,6 +132,7 @@ static PyMethodDef rows_methods[] = {
      "gather_there(ids, wide, n, dtype, out, stream): by the card; addresses of its memory"},
     {"check", rows_check, METH_VARARGS, "check(stream, wait): whether the card has met an id that names no row"},
     {"in_place", rows_in_place, METH_NOARGS, "in_place(): whether the card reads the data itself"},
+    {"staged", rows_staged, METH_NOARGS, "staged(): whether gather_there takes ids of the host"},
     {0},
 };
 static PyType_Slot rows_slots[] = {

@@ -35,7 +35,8 @@
 /* clang-format off */
 #define PY_TYPES(X)                                                                                                    \
     X(memory) X(dataset) X(writer) X(loader) X(consumer) X(batch) X(slot) X(pool) X(board) X(layout) X(chain)          \
-    X(executor) X(port) X(attached) X(table) X(columns) X(device_rows)
+    X(executor) X(port) X(attached) X(table) X(columns) X(device_rows)                               \
+    X(device_batches) X(device_batch) X(device_mirrors)
 /* clang-format on */
 #define PY_DECLARE_TYPE(NAME)                                                                                          \
     extern PyTypeObject *py_##NAME##_type;                                                                             \
@@ -220,6 +221,13 @@ PyObject *py_consumer_open(struct leat_loader *loader, uint64_t batch_size, bool
 /* A DLPack capsule ("dltensor") over one output of a batch, or over its offsets. */
 PyObject *py_dlpack_of_tensor(const struct leat_tensor *tensor, bool offsets, uint64_t rows);
 
+struct leat_device_tensor;
+struct leat_mirrors;
+/* Those of a DeviceMirrors, which keeps them. */
+const struct leat_mirrors *py_device_mirrors(PyObject *object);
+/* The same over memory of a card, by the type and number of the device as DLPack has them. */
+PyObject *py_dlpack_there(int type, int number, const struct leat_device_tensor *tensor, bool offsets, uint64_t rows);
+
 /* The same over a slot of shared memory: dense, from `offset` bytes on, a type of DLPack. Memory: its bytes,
  * writable. */
 PyObject *py_dlpack_of_slot(struct leat_slot *slot, uint64_t offset, uint8_t code, uint8_t bits, unsigned ndim,
@@ -244,6 +252,7 @@ PyObject *py_order_shuffled(PyObject *module, PyObject *args);
 PyObject *py_positions_hash(PyObject *module, PyObject *positions);
 PyObject *py_best_fit(PyObject *module, PyObject *args);
 PyObject *py_row_key(PyObject *module, PyObject *args);
+PyObject *py_device_channels(PyObject *module, PyObject *args);
 PyObject *py_substitutes(PyObject *module, PyObject *args);
 PyObject *py_select_extreme(PyObject *module, PyObject *args);
 PyObject *py_select_weighted(PyObject *module, PyObject *args);
@@ -289,6 +298,8 @@ PyObject *py_port_stop(PyObject *module, PyObject *args);
 
 /* Takes the batch over. `readonly`: buffers of its outputs are not writable (DLPack has no word for that). */
 PyObject *py_batch_new(struct leat_batch *batch, bool readonly);
+/* Its handle, borrowed. */
+struct leat_batch *py_batch_handle(PyObject *object);
 /* The handle of a data set object, borrowed. */
 struct leat_dataset *py_dataset_handle(PyObject *object);
 PyObject *py_dataset_new(struct leat_dataset *handle); /* takes it over */

@@ -3,6 +3,8 @@
  */
 #include "loader_options.h"
 
+#include "leat/device.h"
+
 struct leat_native *py_native_table(PyObject *list)
 {
     Py_ssize_t n = PyList_Size(list);
@@ -253,6 +255,16 @@ static bool read_executor(struct py_loader_options *o, PyObject *value)
         o->options.executor = py_executor_handle(value);
     }
     return true;
+}
+
+/* The number of a card. */
+static bool read_pinning(struct py_loader_options *o, PyObject *value)
+{
+    struct leat_error error;
+    const long number = value == Py_None ? -1 : PyLong_AsLong(value);
+    if (number == -1 || !leat_device_pinning((int)number, &o->options.pinning, &error))
+        return !PyErr_Occurred();
+    return py_raise(&error);
 }
 
 /* ---- all of them ------------------------------------------------------------------------------------------------- */

@@ -9,6 +9,7 @@
  *
  * The structures of DLPack are an interface (version 0.x, "dltensor"), declared here as its specification has them.
  */
+#include "leat/device.h"
 #include "leat_py.h"
 
 #include <stdlib.h>
@@ -42,8 +43,9 @@ struct dl_managed {
 
 struct dl_block {
     struct dl_managed managed;
-    struct leat_buffer *buffer; /* one of these two keeps the memory */
+    struct leat_buffer *buffer; /* one of these keeps the memory */
     struct leat_slot *slot;
+    struct leat_device_buffer *there;
     int64_t shape[LEAT_MAX_DIMS + 1], strides[LEAT_MAX_DIMS + 1];
 };
 
@@ -64,6 +66,7 @@ static void dl_delete(struct dl_managed *self)
     if (block->buffer)
         leat_buffer_release(block->buffer);
     leat_slot_release(block->slot);
+    leat_device_buffer_release(block->there);
     free(block);
 }
 
@@ -76,18 +79,20 @@ static void capsule_free(PyObject *capsule)
     managed->deleter(managed);
 }
 
-/* Over the memory of a buffer, or of a slot: one of these. Without strides: dense. */
-static PyObject *capsule_of(void *data, struct dl_type type, unsigned ndim, const int64_t *shape,
-                            const int64_t *strides, struct leat_buffer *buffer, struct leat_slot *slot)
+/* Over the memory of a buffer, of a slot or of a card: one of these. Without strides: dense. */
+static PyObject *capsule_over(struct dl_device device, void *data, struct dl_type type, unsigned ndim,
+                              const int64_t *shape, const int64_t *strides, struct leat_buffer *buffer,
+                              struct leat_slot *slot, struct leat_device_buffer *there)
 {
     struct dl_block *block = malloc(sizeof *block);
     if (!block)
         return PyErr_NoMemory();
     block->buffer = buffer;
     block->slot = slot;
+    block->there = there;
     block->managed = (struct dl_managed){
         .tensor = {.data = data,
-                   .device = {DL_CPU, 0},
+                   .device = device,
                    .ndim = (int32_t)ndim,
                    .dtype = type,
                    .shape = block->shape,
@@ -107,9 +112,28 @@ static PyObject *capsule_of(void *data, struct dl_type type, unsigned ndim, cons
     }
     if (slot)
         leat_slot_retain(slot);
+    else if (there)
+        leat_device_buffer_retain(there);
     else
         leat_buffer_retain(buffer);
     return capsule;
+}
+
+static PyObject *capsule_of(void *data, struct dl_type type, unsigned ndim, const int64_t *shape,
+                            const int64_t *strides, struct leat_buffer *buffer, struct leat_slot *slot)
+{
+    return capsule_over((struct dl_device){DL_CPU, 0}, data, type, ndim, shape, strides, buffer, slot, NULL);
+}
+
+PyObject *py_dlpack_there(int type, int number, const struct leat_device_tensor *t, bool offsets, uint64_t rows)
+{
+    const struct dl_device device = {type, number};
+    const enum leat_dtype dtype = offsets ? LEAT_I64 : t->tensor.dtype;
+    const struct dl_type dl = {types[dtype].code, types[dtype].bits, 1};
+    const int64_t n = (int64_t)rows + 1;
+    return offsets ? capsule_over(device, (void *)(uintptr_t)t->tensor.offsets, dl, 1, &n, NULL, NULL, NULL, t->owner)
+                   : capsule_over(device, t->tensor.data, dl, t->tensor.ndim, t->tensor.shape, t->tensor.strides, NULL,
+                                  NULL, t->owner);
 }
 
 PyObject *py_dlpack_of_tensor(const struct leat_tensor *t, bool offsets, uint64_t rows)

@@ -303,6 +303,8 @@ static PyMethodDef functions[] = {
     {"exp", py_exp, METH_O, "exp(x, /): the same bits on every machine"},
     {"ln", py_ln, METH_O, "ln(x, /): the same bits on every machine"},
     {"power", py_power, METH_VARARGS, "power(x, y): the same bits on every machine"},
+    {"device_channels", py_device_channels, METH_VARARGS,
+     "device_channels(loader, output): that a table goes with, or 0"},
     {"row_key", py_row_key, METH_VARARGS, "row_key(seed, epoch, row): its random key"},
     {"substitutes", py_substitutes, METH_VARARGS,
      "substitutes(row_key, count, broken): the positions of `count` that are tried in the place of a broken one"},

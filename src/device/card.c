@@ -1,15 +1,15 @@
 /*
  * Opening a card takes its primary context: the one that PyTorch and other users of the runtime share in a process, so
  * that their tensors and streams are ours too. Kernels are compiled when they are first needed, and kept: their number
- * is small (a variant for each size of words and type of values).
+ * is small.
  */
 #include "device/card.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "device/nvrtc.h"
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct leat_card *cards[LEAT_CARDS];
@@ -28,6 +28,7 @@ static int open_card(struct leat_card *card, struct leat_error *error)
         return leat_fail(error, LEAT_E_RANGE, "there is no card %d: CUDA shows %d", card->ordinal, count);
     if ((code = cuda->cuDeviceGet(&device, card->ordinal)) ||
         (code = cuda->cuDeviceGetName(card->name, sizeof card->name, device)) ||
+        (code = cuda->cuDeviceGetUuid(card->uuid, device)) ||
         (code = cuda->cuDeviceGetAttribute(&card->major, LEAT_CU_ATTRIBUTE_MAJOR, device)) ||
         (code = cuda->cuDeviceGetAttribute(&card->minor, LEAT_CU_ATTRIBUTE_MINOR, device)) ||
         (code = cuda->cuDevicePrimaryCtxRetain(&card->context, device))) {
@@ -86,39 +87,55 @@ void leat_card_leave(struct leat_card *card)
 static int make_kernel(struct leat_card *card, const char *nvrtc, struct leat_card_kernel *kernel,
                        struct leat_error *error)
 {
-    char word[32], from[32], what[160];
+    const struct leat_kernel_source *source = kernel->source;
+    char texts[LEAT_KERNEL_DEFINES][64], what[160];
+    const char *defines[LEAT_KERNEL_DEFINES];
     void *image;
     size_t bytes;
-    leat_cu_handle module;
-    snprintf(word, sizeof word, "-DLEAT_WORD=%u", kernel->word);
-    snprintf(from, sizeof from, "-DLEAT_FROM=%u", kernel->from);
-    int rc = leat_nvrtc_compile(nvrtc, &leat_kernel_gather_rows, card->major, card->minor, (const char *[]){word, from},
-                                2, &image, &bytes, NULL, error);
+    leat_cu_handle module = NULL;
+    int n = 0;
+    for (; n < LEAT_KERNEL_DEFINES && source->defines[n]; n++) {
+        snprintf(texts[n], sizeof texts[n], "-D%s=%u", source->defines[n], kernel->values[n]);
+        defines[n] = texts[n];
+    }
+    int rc = leat_nvrtc_compile(nvrtc, source, card->major, card->minor, defines, n, &image, &bytes, NULL, error);
     if (rc)
         return rc;
     leat_cu_result code = card->cuda->cuModuleLoadData(&module, image);
-    if (!code)
-        code = card->cuda->cuModuleGetFunction(&kernel->function, module, "leat_gather_rows");
+    if (!code && (code = card->cuda->cuModuleGetFunction(&kernel->function, module, source->function)))
+        card->cuda->cuModuleUnload(module);
     leat_free(image);
     snprintf(what, sizeof what, "%s of the driver of CUDA %d.%d takes no kernel", card->name,
              card->cuda->version / 1000, card->cuda->version % 1000 / 10);
     return code ? leat_cuda_fail(card->cuda, code, what, error) : LEAT_OK;
 }
 
-int leat_card_kernel(struct leat_card *card, const char *nvrtc, unsigned word, unsigned from, leat_cu_handle *function,
-                     struct leat_error *error)
+int leat_card_kernel(struct leat_card *card, const char *nvrtc, const struct leat_kernel_source *source,
+                     const unsigned values[LEAT_KERNEL_DEFINES], leat_cu_handle *function, struct leat_error *error)
 {
     int rc = LEAT_OK;
     unsigned i = 0;
     pthread_mutex_lock(&card->mutex);
-    while (i < card->n_kernels && (card->kernels[i].word != word || card->kernels[i].from != from))
+    while (i < card->n_kernels && (card->kernels[i].source != source ||
+                                   memcmp(card->kernels[i].values, values, sizeof card->kernels[i].values)))
         i++;
-    if (i == card->n_kernels) {
-        card->kernels[i] = (struct leat_card_kernel){.word = word, .from = from};
+    if (i == LEAT_CARD_KERNELS) {
+        rc = leat_fail(error, LEAT_E_NOMEM, "more than %d variants of kernels are in use", LEAT_CARD_KERNELS);
+    } else if (i == card->n_kernels) {
+        card->kernels[i].source = source;
+        memcpy(card->kernels[i].values, values, sizeof card->kernels[i].values);
         rc = make_kernel(card, nvrtc, &card->kernels[i], error);
         card->n_kernels += !rc;
     }
     *function = rc ? NULL : card->kernels[i].function;
     pthread_mutex_unlock(&card->mutex);
     return rc;
+}
+
+leat_cu_result leat_card_launch(const struct leat_card *card, leat_cu_handle function, uint64_t threads, void *args,
+                                leat_cu_handle stream)
+{
+    const uint64_t blocks = (threads + LEAT_CARD_BLOCK - 1) / LEAT_CARD_BLOCK;
+    return card->cuda->cuLaunchKernel(function, blocks < LEAT_CARD_BLOCKS ? (unsigned)blocks : LEAT_CARD_BLOCKS, 1, 1,
+                                      LEAT_CARD_BLOCK, 1, 1, 0, stream, (void *[]){args}, NULL);
 }

@@ -5,12 +5,14 @@
 #include <pthread.h>
 
 #include "device/driver.h"
+#include "device/nvrtc.h"
 
-enum { LEAT_CARDS = 64, LEAT_CARD_KERNELS = 128 };
+enum { LEAT_CARDS = 64, LEAT_CARD_KERNELS = 256 };
 
-/* One variant of the kernel that gathers rows: see gather_rows.cu.h. */
+/* One variant of a kernel, by the numbers that its text leaves open. */
 struct leat_card_kernel {
-    unsigned word, from;
+    const struct leat_kernel_source *source;
+    unsigned values[LEAT_KERNEL_DEFINES];
     leat_cu_handle function;
 };
 
@@ -18,6 +20,7 @@ struct leat_card {
     const struct leat_cuda *cuda;
     int ordinal, major, minor;
     char name[96];
+    uint8_t uuid[16];
     leat_cu_handle context; /* the primary one, which PyTorch uses, too */
     pthread_mutex_t mutex;  /* of the kernels */
     struct leat_card_kernel kernels[LEAT_CARD_KERNELS];
@@ -32,9 +35,14 @@ int leat_card_open(int ordinal, struct leat_card **out, struct leat_error *error
 int leat_card_enter(struct leat_card *card, struct leat_error *error);
 void leat_card_leave(struct leat_card *card);
 
-/* The kernel for words of `word` bytes and values of the type `from` (0: they are copied), compiled at the first call.
- * The card was entered. Errors: UNSUPPORTED, NOMEM, INVALID, IO. */
-int leat_card_kernel(struct leat_card *card, const char *nvrtc, unsigned word, unsigned from, leat_cu_handle *function,
-                     struct leat_error *error);
+/* The kernel with these values of its `defines`, compiled at the first call. The card was entered.
+ * Errors: UNSUPPORTED, NOMEM, INVALID, IO. */
+int leat_card_kernel(struct leat_card *card, const char *nvrtc, const struct leat_kernel_source *source,
+                     const unsigned values[LEAT_KERNEL_DEFINES], leat_cu_handle *function, struct leat_error *error);
+/* Starts it in a stream: so many threads in blocks of LEAT_CARD_BLOCK, at most LEAT_CARD_BLOCKS of these, of which each
+ * then does several turns; `args`: its only argument. */
+enum { LEAT_CARD_BLOCK = 256, LEAT_CARD_BLOCKS = 4096 };
+leat_cu_result leat_card_launch(const struct leat_card *card, leat_cu_handle function, uint64_t threads, void *args,
+                                leat_cu_handle stream);
 
 #endif

@@ -15,6 +15,9 @@ typedef int leat_cu_result; /* 0: success */
 typedef int leat_cu_device;
 typedef void *leat_cu_handle;    /* of a context, a module, a function, a stream */
 typedef uint64_t leat_cu_memory; /* an address on the card */
+struct leat_cu_ipc {             /* an allocation, for other processes */
+    char bytes[64];
+};
 
 enum {
     LEAT_CU_INVALID_VALUE = 1,
@@ -33,6 +36,13 @@ enum {
     LEAT_CU_HOST_PORTABLE = 1,     /* flags of host memory */
     LEAT_CU_HOST_MAPPED = 2,
     LEAT_CU_HOST_READ_ONLY = 8,
+    LEAT_CU_STREAM_NON_BLOCKING = 1,
+    LEAT_CU_EVENT_BLOCKING_SYNC = 1, /* flags of an event */
+    LEAT_CU_EVENT_NO_TIMING = 2,
+    LEAT_CU_IPC_LAZY = 1, /* peers' memory is reached as it is needed */
+    LEAT_CU_NOT_READY = 600,
+    LEAT_CU_POINTER_RANGE_START = 11, /* attributes of an address: the allocation that it is in */
+    LEAT_CU_POINTER_RANGE_SIZE = 12,
     LEAT_CU_ATTRIBUTE_MAJOR = 75, /* of the architecture */
     LEAT_CU_ATTRIBUTE_MINOR = 76
 };
@@ -43,6 +53,7 @@ enum {
     X(cuGetErrorString, (leat_cu_result code, const char **text))                                                      \
     X(cuDeviceGet, (leat_cu_device * device, int ordinal))                                                             \
     X(cuDeviceGetCount, (int *count))                                                                                  \
+    X(cuDeviceGetUuid, (uint8_t uuid[16], leat_cu_device device))                                                      \
     X(cuDeviceGetName, (char *name, int room, leat_cu_device device))                                                  \
     X(cuDeviceGetAttribute, (int *value, int attribute, leat_cu_device device))                                        \
     X(cuDevicePrimaryCtxRetain, (leat_cu_handle * context, leat_cu_device device))                                     \
@@ -55,8 +66,29 @@ enum {
     X(cuMemHostAlloc, (void **p, size_t bytes, unsigned flags))                                                        \
     X(cuMemFreeHost, (void *p))                                                                                        \
     X(cuMemHostGetDevicePointer_v2, (leat_cu_memory * at, void *p, unsigned flags))                                    \
+    X(cuPointerGetAttribute, (void *value, int attribute, leat_cu_memory at))                                          \
     X(cuModuleLoadData, (leat_cu_handle * module, const void *image))                                                  \
     X(cuModuleGetFunction, (leat_cu_handle * function, leat_cu_handle module, const char *name))                       \
+    X(cuModuleUnload, (leat_cu_handle module))                                                                         \
+    X(cuMemAlloc_v2, (leat_cu_memory * at, size_t bytes))                                                              \
+    X(cuMemFree_v2, (leat_cu_memory at))                                                                               \
+    X(cuMemcpyHtoDAsync_v2, (leat_cu_memory to, const void *from, size_t bytes, leat_cu_handle stream))                \
+    X(cuMemcpyDtoDAsync_v2, (leat_cu_memory to, leat_cu_memory from, size_t bytes, leat_cu_handle stream))             \
+    X(cuMemGetAddressRange_v2, (leat_cu_memory * begin, size_t * bytes, leat_cu_memory at))                            \
+    X(cuIpcGetMemHandle, (struct leat_cu_ipc * handle, leat_cu_memory at))                                             \
+    X(cuIpcOpenMemHandle_v2, (leat_cu_memory * at, struct leat_cu_ipc handle, unsigned flags))                         \
+    X(cuIpcCloseMemHandle, (leat_cu_memory at))                                                                        \
+    X(cuMemcpyDtoHAsync_v2, (void *to, leat_cu_memory from, size_t bytes, leat_cu_handle stream))                      \
+    X(cuStreamCreate, (leat_cu_handle * stream, unsigned flags))                                                       \
+    X(cuStreamDestroy_v2, (leat_cu_handle stream))                                                                     \
+    X(cuStreamIsCapturing, (leat_cu_handle stream, int *status))                                                       \
+    X(cuStreamWaitEvent, (leat_cu_handle stream, leat_cu_handle event, unsigned flags))                                \
+    X(cuEventCreate, (leat_cu_handle * event, unsigned flags))                                                         \
+    X(cuEventDestroy_v2, (leat_cu_handle event))                                                                       \
+    X(cuEventRecord, (leat_cu_handle event, leat_cu_handle stream))                                                    \
+    X(cuEventQuery, (leat_cu_handle event))                                                                            \
+    X(cuEventSynchronize, (leat_cu_handle event))                                                                      \
+    X(cuEventElapsedTime, (float *ms, leat_cu_handle begin, leat_cu_handle end))                                       \
     X(cuLaunchKernel,                                                                                                  \
       (leat_cu_handle function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, \
        unsigned block_z, unsigned shared_bytes, leat_cu_handle stream, void **arguments, void **extra))                \

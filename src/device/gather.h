@@ -7,7 +7,7 @@
 struct leat_gather {
     const uint8_t *table;
     uint64_t count, width;
-    enum leat_dtype from, as; /* `as`: from, or LEAT_F32 */
+    enum leat_dtype from, as;
     const void *ids;
     bool wide;
     uint64_t n;

@@ -6,13 +6,16 @@
 
 #include "leat/leat.h"
 
+enum { LEAT_KERNEL_DEFINES = 4 };
+
 /* A kernel's text and the headers that it includes, as they stand in src/device/kernels (kernels.c.in). */
 struct leat_kernel_source {
-    const char *name, *text;
+    const char *name, *function, *text;
+    const char *defines[LEAT_KERNEL_DEFINES]; /* the numbers that it leaves open, or NULL */
     int n_headers;
     const char *const *headers, *const *header_names;
 };
-extern const struct leat_kernel_source leat_kernel_gather_rows;
+extern const struct leat_kernel_source leat_kernel_convert_pixels, leat_kernel_gather_rows;
 /* In the order in which a batch of photos goes through them (kernels/photo.h): leat_photo_rows ... leat_photo_down. */
 enum { LEAT_KERNELS_PHOTO = 7 };
 extern const struct leat_kernel_source leat_kernel_photo[LEAT_KERNELS_PHOTO];

@@ -1,6 +1,9 @@
 /*
  * The driver pins a page once, and counts no users: tables over one array, or over parts of it, would end each other's.
  * So they are counted here. A part that reaches out of what is pinned is refused, as the driver would.
+ *
+ * Pinning a large table takes seconds, and so does its end. The driver is called without the lock; the entry in the
+ * list is `busy` then, and tables over the same pages wait for it, no others.
  */
 #include "device/pin.h"
 
@@ -13,10 +16,12 @@
 struct leat_pin {
     const uint8_t *data;
     uint64_t bytes, users;
+    bool busy;
     struct leat_pin *next;
 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER; /* an entry is no longer busy, or is gone */
 static struct leat_pin *pins;
 
 /* The first one that has some of the pages of these bytes: pages are what is pinned. */
@@ -29,12 +34,43 @@ static struct leat_pin *find(const uint8_t *data, uint64_t bytes)
     return p;
 }
 
-/* Whether the driver pins it now. */
-static bool pin(const struct leat_cuda *cuda, void *data, uint64_t bytes)
+/* Takes a busy entry off the list. */
+static void drop(struct leat_pin *pin)
+{
+    struct leat_pin **at = &pins;
+    while (*at != pin)
+        at = &(*at)->next;
+    *at = pin->next;
+    leat_free(pin);
+}
+
+/* Whether all of this memory is of one allocation that somebody else has pinned. */
+static bool is_pinned(const struct leat_cuda *cuda, leat_cu_memory at, uint64_t bytes)
+{
+    leat_cu_memory begin = 0;
+    size_t size = 0;
+    return !cuda->cuPointerGetAttribute(&begin, LEAT_CU_POINTER_RANGE_START, at) &&
+           !cuda->cuPointerGetAttribute(&size, LEAT_CU_POINTER_RANGE_SIZE, at) && at >= begin && at - begin <= size &&
+           bytes <= size - (at - begin);
+}
+
+/* Whether the memory is pinned now, by this call (*mine) or before it; and its place. */
+static bool pin(const struct leat_cuda *cuda, void *data, uint64_t bytes, bool *mine, leat_cu_memory *at)
 {
     const unsigned flags = LEAT_CU_HOST_PORTABLE | LEAT_CU_HOST_MAPPED;
-    return !cuda->cuMemHostRegister_v2(data, bytes, flags) || /* or memory that may not be written to: */
-           !cuda->cuMemHostRegister_v2(data, bytes, flags | LEAT_CU_HOST_READ_ONLY);
+    leat_cu_memory last;
+    leat_cu_result code = cuda->cuMemHostRegister_v2(data, bytes, flags);
+    /* Memory that cuMemHostAlloc gave is an invalid value to some drivers. */
+    const bool pinned = code == LEAT_CU_ALREADY_REGISTERED || code == LEAT_CU_INVALID_VALUE;
+    if (code && code != LEAT_CU_ALREADY_REGISTERED) /* or memory that may not be written to: */
+        code = cuda->cuMemHostRegister_v2(data, bytes, flags | LEAT_CU_HOST_READ_ONLY);
+    *mine = !code;
+    const bool good = (*mine || pinned) && !cuda->cuMemHostGetDevicePointer_v2(at, data, 0) &&
+                      !cuda->cuMemHostGetDevicePointer_v2(&last, (uint8_t *)data + bytes - 1, 0) &&
+                      last - *at == bytes - 1 && (*mine || is_pinned(cuda, *at, bytes));
+    if (*mine && !good)
+        cuda->cuMemHostUnregister(data);
+    return good;
 }
 
 bool leat_pin_take(const struct leat_cuda *cuda, const void *data, uint64_t bytes, struct leat_pin **out,
@@ -42,25 +78,33 @@ bool leat_pin_take(const struct leat_cuda *cuda, const void *data, uint64_t byte
 {
     const uint8_t *begin = data;
     void *p = (void *)(uintptr_t)data;
-    leat_cu_memory last;
+    *out = NULL;
+    struct leat_pin *made = leat_new(struct leat_pin), *known;
+    if (!made)
+        return false;
     pthread_mutex_lock(&mutex);
-    struct leat_pin *known = find(begin, bytes), *made = known ? NULL : leat_new(struct leat_pin);
-    const bool mine = made && pin(cuda, p, bytes);
-    bool good = made || (known && begin >= known->data && begin + bytes <= known->data + known->bytes);
-    /* Memory that the driver refuses may be pinned already, by PyTorch: then all of it has an address for the card. */
-    good = good && !cuda->cuMemHostGetDevicePointer_v2(&last, (void *)(uintptr_t)(begin + bytes - 1), 0) &&
-           !cuda->cuMemHostGetDevicePointer_v2(at, p, 0) && last - *at == bytes - 1;
-    if (good && mine) {
-        *made = (struct leat_pin){.data = data, .bytes = bytes, .next = pins};
-        known = pins = made;
-    } else {
-        if (mine)
-            cuda->cuMemHostUnregister(p);
+    while ((known = find(begin, bytes)) && known->busy)
+        pthread_cond_wait(&changed, &mutex);
+    bool good = known && begin >= known->data && begin + bytes <= known->data + known->bytes &&
+                !cuda->cuMemHostGetDevicePointer_v2(at, p, 0);
+    if (good)
+        (*out = known)->users++;
+    if (known) {
         leat_free(made);
+    } else {
+        bool mine;
+        *made = (struct leat_pin){.data = data, .bytes = bytes, .users = 1, .busy = true, .next = pins};
+        pins = made;
+        pthread_mutex_unlock(&mutex);
+        good = pin(cuda, p, bytes, &mine, at);
+        pthread_mutex_lock(&mutex);
+        made->busy = false;
+        if (good && mine)
+            *out = made;
+        else
+            drop(made);
+        pthread_cond_broadcast(&changed);
     }
-    if (good && known)
-        known->users++;
-    *out = good ? known : NULL;
     pthread_mutex_unlock(&mutex);
     return good;
 }
@@ -69,12 +113,12 @@ void leat_pin_give(const struct leat_cuda *cuda, struct leat_pin *pin)
 {
     pthread_mutex_lock(&mutex);
     if (pin && !--pin->users) {
-        struct leat_pin **at = &pins;
-        while (*at != pin)
-            at = &(*at)->next;
-        *at = pin->next;
+        pin->busy = true;
+        pthread_mutex_unlock(&mutex);
         cuda->cuMemHostUnregister((void *)(uintptr_t)pin->data);
-        leat_free(pin);
+        pthread_mutex_lock(&mutex);
+        drop(pin);
+        pthread_cond_broadcast(&changed);
     }
     pthread_mutex_unlock(&mutex);
 }

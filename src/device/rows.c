@@ -4,11 +4,14 @@
  *
  *     ordinary memory    where it lies, once, when the table is opened
  *     a mapped file, and what the driver refuses to pin: a copy in pinned memory, within a budget
+ *     where the copy does not fit: by rows. Threads collect those of a call in one half of a buffer in pinned memory,
+ *     while the card reads the other one as a table of its own
  *
  * A file is copied although some drivers would pin its pages: it would be read as a whole then too, and stay in memory
  * without anybody having counted it.
  */
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -23,11 +26,11 @@
 #include "leat/device.h"
 
 enum {
-    BLOCK = 256,        /* threads of a block */
-    MOST_BLOCKS = 4096, /* a million threads: some times as many as a card runs at once; each then takes several rows */
-    CARD_LINE = 128,    /* bytes of a request over the bus */
+    CARD_LINE = 128,     /* bytes of a request over the bus */
     MOST_LANES_LOG2 = 5, /* threads for one row: a warp */
-    MOST_WORD = 16       /* bytes that a thread reads at once */
+    MOST_WORD = 16,      /* bytes that a thread reads at once */
+    /* Bytes of each half of a stage: the bus takes a millisecond for them, a launch and a wake-up some 20 us. */
+    HALF_STAGE = 16 << 20
 };
 
 struct leat_device_rows {
@@ -37,9 +40,13 @@ struct leat_device_rows {
     bool guarded;
     struct leat_card *card; /* NULL: none */
     struct leat_pin *pin;   /* of the table, where it is read in place */
-    void *copy;
-    uint64_t bytes;
-    leat_cu_memory at;               /* of the table, for the card */
+    void *copy;             /* of the table, or its stage */
+    uint64_t bytes, copied;
+    uint64_t half;          /* of the stage, bytes; 0: there is none */
+    leat_cu_handle read[2]; /* events: the card has read that half */
+    unsigned turn;
+    pthread_mutex_t lock;            /* of the stage */
+    leat_cu_memory at;               /* of the table or stage, for the card */
     struct leat_gather_fault *fault; /* pinned */
     leat_cu_memory fault_at;
 };
@@ -107,20 +114,43 @@ static int allocate(struct leat_device_rows *r, uint64_t bytes, void **out, leat
     return LEAT_OK;
 }
 
+/* Pinned memory for a copy or a stage. */
+static int allocate_copy(struct leat_device_rows *r, uint64_t bytes, struct leat_error *error)
+{
+    const int rc = allocate(r, bytes, &r->copy, &r->at, error);
+    if (rc)
+        return rc;
+    r->copied = bytes;
+    leat_ledger_take(LEAT_OF_LOADERS, bytes);
+    return LEAT_OK;
+}
+
+static int open_stage(struct leat_device_rows *r, uint64_t budget, struct leat_error *error)
+{
+    uint64_t least = MOST_WORD * (r->bytes / r->table.count); /* so that each part begins where `out` may */
+    least = (least + CARD_LINE - 1) / CARD_LINE * CARD_LINE;
+    const uint64_t most = budget / 2 / CARD_LINE * CARD_LINE;
+    r->half = least > HALF_STAGE ? least : most < HALF_STAGE ? most : HALF_STAGE;
+    if (least > most)
+        return leat_fail(error, LEAT_E_BUDGET,
+                         "the card cannot read this table in place (%s): pinned memory for 32 of its rows at a time "
+                         "takes %" PRIu64 " bytes, of which budget_bytes allows %" PRIu64,
+                         r->path ? "it is a mapped file" : "the driver does not pin its memory", 2 * least, budget);
+    const struct leat_cuda *cuda = r->card->cuda;
+    leat_cu_result code;
+    for (int i = 0; i < 2; i++)
+        if ((code = cuda->cuEventCreate(&r->read[i], LEAT_CU_EVENT_BLOCKING_SYNC | LEAT_CU_EVENT_NO_TIMING)))
+            return leat_cuda_fail(cuda, code, "the card does not gather rows", error);
+    return allocate_copy(r, 2 * r->half, error);
+}
+
 static int copy(struct leat_device_rows *r, uint64_t budget, struct leat_error *error)
 {
     const uint64_t most = budget ? budget : leat_memory_left();
     if (r->bytes > most)
-        return leat_fail(error, LEAT_E_BUDGET,
-                         "the card cannot read this table in place (%s), and a copy in pinned memory takes %" PRIu64
-                         " bytes, of which budget_bytes allows %" PRIu64 "%s",
-                         r->path ? "it is a mapped file" : "the driver does not pin its memory", r->bytes, most,
-                         budget ? "" : " (half of the memory, less what loaders have)");
-    int rc = allocate(r, r->bytes, &r->copy, &r->at, error);
-    if (rc)
-        return rc;
-    leat_ledger_take(LEAT_OF_LOADERS, r->bytes);
-    if ((rc = leat_gather_copy(r->copy, r->table.table, r->bytes, r->table.num_threads, error)))
+        return open_stage(r, most, error);
+    int rc = allocate_copy(r, r->bytes, error);
+    if (rc || (rc = leat_gather_copy(r->copy, r->table.table, r->bytes, r->table.num_threads, error)))
         return rc;
     if (r->guarded)
         leat_guard_remove(r->table.table, r->bytes);
@@ -165,6 +195,7 @@ int leat_device_rows_open(const struct leat_device_rows_options *o, struct leat_
                                     .from = o->dtype,
                                     .num_threads = o->num_threads ? o->num_threads : leat_cpu_count()};
     r->bytes = bytes;
+    pthread_mutex_init(&r->lock, NULL);
     if ((o->path && !(r->path = keep_path(o->path))) || (o->nvrtc && !(r->nvrtc = leat_strdup(o->nvrtc))))
         rc = leat_fail(error, LEAT_E_NOMEM, "no memory to open a table");
     if (!rc && r->path && bytes && (rc = leat_guard_add(o->data, bytes, r->path)))
@@ -186,9 +217,12 @@ static void leave_card(struct leat_device_rows *r)
         return;
     cuda->cuCtxSynchronize();
     leat_pin_give(cuda, r->pin);
+    for (int i = 0; i < 2; i++)
+        if (r->read[i])
+            cuda->cuEventDestroy_v2(r->read[i]);
     if (r->copy) {
         cuda->cuMemFreeHost(r->copy);
-        leat_ledger_give(LEAT_OF_LOADERS, r->bytes);
+        leat_ledger_give(LEAT_OF_LOADERS, r->copied);
     }
     if (r->fault)
         cuda->cuMemFreeHost(r->fault);
@@ -203,6 +237,7 @@ void leat_device_rows_close(struct leat_device_rows *r)
         leave_card(r);
     if (r->guarded)
         leat_guard_remove(r->table.table, r->bytes);
+    pthread_mutex_destroy(&r->lock);
     leat_free(r->nvrtc);
     leat_free(r);
 }
@@ -210,6 +245,11 @@ void leat_device_rows_close(struct leat_device_rows *r)
 bool leat_device_rows_in_place(const struct leat_device_rows *r)
 {
     return !r->copy;
+}
+
+bool leat_device_rows_staged(const struct leat_device_rows *r)
+{
+    return r->half;
 }
 
 /* How the kernel is to go over rows of `words` words: see gather_rows.cu.h. */
@@ -223,30 +263,62 @@ static void lay_out(struct leat_gather_args *a, uint64_t row_bytes, unsigned wor
     a->shifted = row_bytes > CARD_LINE && (row_bytes % CARD_LINE || (uintptr_t)a->table % CARD_LINE);
 }
 
-static int launch(struct leat_device_rows *r, const struct leat_gather *g, void *stream, struct leat_error *error)
+/* `at`: the table, for the card. */
+static int launch(struct leat_device_rows *r, const struct leat_gather *g, leat_cu_memory at, void *stream,
+                  struct leat_error *error)
 {
     const uint64_t row = g->width * leat_dtype_size(g->from);
     const bool converts = g->as != g->from;
     struct leat_gather_args a = {
-        .table = (const unsigned char *)(uintptr_t)(r->bytes ? r->at : r->fault_at),
+        .table = (const unsigned char *)(uintptr_t)(r->bytes ? at : r->fault_at),
         .ids = g->ids,
         .out = g->out,
         .fault = (struct leat_gather_fault *)(uintptr_t)r->fault_at,
         .count = g->count,
         .n = g->n,
         .wide = g->wide,
+        .as = (unsigned)g->as,
     };
     const unsigned word = word_of((uint64_t)(uintptr_t)a.table | row);
     leat_cu_handle function;
     lay_out(&a, row, word);
-    int rc = leat_card_kernel(r->card, r->nvrtc, word, converts ? (unsigned)g->from : 0, &function, error);
+    const unsigned values[LEAT_KERNEL_DEFINES] = {word, converts ? (unsigned)g->from : 0};
+    int rc = leat_card_kernel(r->card, r->nvrtc, &leat_kernel_gather_rows, values, &function, error);
     if (rc)
         return rc;
-    const uint64_t rows_a_block = BLOCK >> a.lanes_log2, blocks = (g->n + rows_a_block - 1) / rows_a_block;
-    const leat_cu_result code =
-        r->card->cuda->cuLaunchKernel(function, blocks < MOST_BLOCKS ? (unsigned)blocks : MOST_BLOCKS, 1, 1, BLOCK, 1,
-                                      1, 0, stream, (void *[]){&a}, NULL);
+    const leat_cu_result code = leat_card_launch(r->card, function, g->n << a.lanes_log2, &a, stream);
     return code ? leat_cuda_fail(r->card->cuda, code, "the card does not gather rows", error) : LEAT_OK;
+}
+
+static int gather_staged(struct leat_device_rows *r, const struct leat_gather *g, void *stream,
+                         struct leat_error *error)
+{
+    const struct leat_cuda *cuda = r->card->cuda;
+    const uint64_t row = g->width * leat_dtype_size(g->from), made = g->width * leat_dtype_size(g->as);
+    const uint64_t most = r->half / row / MOST_WORD * MOST_WORD;
+    leat_cu_result code = 0;
+    struct leat_gather ids = *g;
+    ids.width = 0; /* before anything is made, they are looked at */
+    int rc = leat_gather(&ids, error);
+    pthread_mutex_lock(&r->lock);
+    for (uint64_t done = 0; !rc && !code && done < g->n; done += most) {
+        const unsigned i = r->turn++ % 2;
+        struct leat_gather part = *g;
+        part.n = g->n - done < most ? g->n - done : most;
+        part.ids = (const uint8_t *)g->ids + done * (g->wide ? 8 : 4);
+        part.as = g->from;
+        part.out = (uint8_t *)r->copy + i * r->half;
+        if ((code = cuda->cuEventSynchronize(r->read[i])) || (rc = leat_gather(&part, error)))
+            break;
+        part.count = part.n;
+        part.ids = NULL;
+        part.as = g->as;
+        part.out = g->out + done * made;
+        if (!(rc = launch(r, &part, r->at + i * r->half, stream, error)))
+            code = cuda->cuEventRecord(r->read[i], stream);
+    }
+    pthread_mutex_unlock(&r->lock);
+    return code ? leat_cuda_fail(cuda, code, "the card does not gather rows", error) : rc;
 }
 
 int leat_device_rows_gather(struct leat_device_rows *r, const void *ids, bool wide, uint64_t n, enum leat_dtype as,
@@ -259,8 +331,9 @@ int leat_device_rows_gather(struct leat_device_rows *r, const void *ids, bool wi
     g.wide = wide;
     g.n = n;
     g.out = out;
-    if (as != g.from && as != LEAT_F32)
-        return leat_fail(error, LEAT_E_INVALID, "rows of %s come as they are or as float32, not as %s",
+    if (as != g.from && as != LEAT_F32 && as != LEAT_F16 && as != LEAT_BF16)
+        return leat_fail(error, LEAT_E_INVALID,
+                         "rows of %s come as they are or as float32, float16 or bfloat16, not as %s",
                          leat_dtype_name(g.from), leat_dtype_name(as));
     if (!leat_mul_u64(n, g.width * leat_dtype_size(as), &made) || made > SIZE_MAX / 2)
         return leat_fail(error, LEAT_E_INVALID, "%" PRIu64 " rows do not fit into memory", n);
@@ -274,7 +347,7 @@ int leat_device_rows_gather(struct leat_device_rows *r, const void *ids, bool wi
     int rc = leat_card_enter(r->card, error);
     if (rc)
         return rc;
-    rc = launch(r, &g, stream, error);
+    rc = r->half ? gather_staged(r, &g, stream, error) : launch(r, &g, r->at, stream, error);
     leat_card_leave(r->card);
     return rc;
 }

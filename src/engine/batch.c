@@ -4,6 +4,7 @@
  * refers to lives on by itself.
  */
 #include "engine/batch.h"
+#include "engine/follow.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -120,6 +121,7 @@ static void destroy_batch(struct leat_batch *b)
     leat_free(b->memory);
     leat_free(b->buffers);
     leat_free(b->views);
+    leat_free(b->mirrors);
     leat_free(b->faults.broken);
     leat_free(b->ids);
     leat_free(b);
@@ -318,6 +320,7 @@ static struct leat_batch *from_pool(struct leat_batch_pool *pool)
         b->offsets = leat_new_array(pool->n_outputs + 1, sizeof *b->offsets);
         b->memory = leat_new_array(pool->n_outputs + 1, sizeof *b->memory);
         b->views = pool->let_go ? leat_new_array(pool->n_outputs + 1, sizeof *b->views) : NULL;
+        b->mirrors = pool->let_go ? leat_new_array(pool->n_outputs + 1, sizeof *b->mirrors) : NULL;
     }
     return b;
 }
@@ -326,7 +329,7 @@ struct leat_batch *leat_batch_new(struct leat_batch_pool *pool, const struct lea
                                   enum leat_account account, struct leat_error *error)
 {
     struct leat_batch *b = from_pool(pool);
-    if (!b || !b->buffers || !b->offsets || !b->memory || (pool->let_go && !b->views) ||
+    if (!b || !b->buffers || !b->offsets || !b->memory || (pool->let_go && (!b->views || !b->mirrors)) ||
         (b->room < plan->rows && !grow(b, plan->rows))) {
         if (b)
             destroy_batch(b);
@@ -366,6 +369,7 @@ void leat_batch_drop_made(struct leat_batch *b)
 void leat_batch_rewind(struct leat_batch *b)
 {
     clear_broken(b);
+    leat_follow_drop(b);
     if (b->state == LEAT_BATCH_SIZING)
         leat_batch_drop_made(b);
     leat_batch_drop_results(b);
@@ -389,6 +393,7 @@ void leat_batch_rewind(struct leat_batch *b)
 
 void leat_batch_recycle(struct leat_batch *b)
 {
+    leat_follow_drop(b);
     leat_batch_release(b);
     leat_batch_drop_made(b);
     leat_batch_drop_results(b);

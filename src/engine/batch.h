@@ -22,6 +22,7 @@
 #include <stdatomic.h>
 
 #include "engine/budget.h"
+#include "engine/mirror.h"
 #include "engine/region.h"
 #include "op/program.h"
 #include "plan/plan.h"
@@ -38,6 +39,7 @@ struct leat_buffer {
     void *lender, *memory; /* of a pool with let_go: the lender of the values, or NULL; `bytes` of its own, or NULL */
     void (*release)(void *user);
     void *release_user; /* leat_buffer_on_release */
+    struct leat_mirror mirror;
     struct leat_buffer *next;
 };
 
@@ -98,6 +100,13 @@ struct leat_batch_apart {
     uint8_t *row_state;       /* enum leat_row_state */
 };
 
+/* follow.h */
+struct leat_batch_followed {
+    struct leat_follower *by;
+    void *mark; /* NULL: it is not followed */
+    bool by_rows, told;
+};
+
 struct leat_batch {
     struct leat_batch_pool *pool;
     enum leat_batch_state state;
@@ -119,9 +128,10 @@ struct leat_batch {
     uint8_t **memory;  /* per output: of its buffer, while rows are made */
     struct leat_batch_computed computed;
     struct leat_buffer **buffers;
-    struct leat_view *views; /* of a pool with let_go, by output, as leat_batch_values gives them; else NULL */
-    uint64_t bytes;          /* of the buffers; 0 while there are none */
-    uint64_t meta;           /* of the arrays, as the budget counts them */
+    struct leat_view *views;     /* of a pool with let_go, by output, as leat_batch_values gives them; else NULL */
+    struct leat_mirror *mirrors; /* ... and of these; else NULL */
+    uint64_t bytes;              /* of the buffers; 0 while there are none */
+    uint64_t meta;               /* of the arrays, as the budget counts them */
     struct leat_batch_faults faults;
     const void *for_whom; /* of a batch on the side of the window: whom it is made for */
     struct leat_batch_calls calls;
@@ -130,6 +140,7 @@ struct leat_batch {
     _Atomic unsigned holders; /* once it is OUT: the last one that frees it gives it back */
     struct leat_batch *next;
     struct leat_batch_apart apart;
+    struct leat_batch_followed followed;
 };
 
 enum leat_row_state { LEAT_ROW_OPEN = 0, LEAT_ROW_MADE, LEAT_ROW_GONE };
@@ -159,6 +170,7 @@ struct leat_batch_pool {
     uint64_t references;                        /* open handle, batches and buffers out, parked tasks */
     void (*let_go)(struct leat_buffer *buffer); /* the treatment of a buffer whose memory is not the region's, instead
                                                  * of giving it back there; under the lock. NULL: all is the region's */
+    struct leat_follower *follower;             /* NULL: none */
     void (*given_back)(struct leat_batch_pool *pool); /* memory is free again; under the lock */
     void (*destroy)(struct leat_batch_pool *pool);    /* the last reference is gone; without the lock */
 };

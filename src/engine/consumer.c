@@ -581,6 +581,7 @@ int leat_consumer_open(struct leat_loader *l, uint64_t batch_size, bool beginnin
         return rc;
     }
     c->reader.kind = &further;
+    c->reader.pool = &l->pool;
     c->loader = l;
     c->batch_rows = batch_size;
     c->parts = parts;
@@ -656,7 +657,8 @@ static const struct leat_reader_kind own = {"loader", lock, unlock,         begi
 
 void leat_consumer_init(struct leat_loader *l)
 {
-    l->consumer = (struct leat_consumer){.reader.kind = &own, .loader = l, .parts = &l->consumer.only};
+    l->consumer =
+        (struct leat_consumer){.reader = {.kind = &own, .pool = &l->pool}, .loader = l, .parts = &l->consumer.only};
 }
 
 struct leat_consumer *leat_loader_consumer(struct leat_loader *l)

@@ -10,6 +10,7 @@
  * the first to go if memory is short; then its rows are made again, as after any other change.
  */
 #include "engine/kept.h"
+#include "engine/follow.h"
 
 #include <string.h>
 
@@ -93,6 +94,7 @@ void leat_kept_settle(struct leat_loader *l)
             continue;
         }
         b->state = LEAT_BATCH_KEPT;
+        leat_follow_drop(b);
         at = &b->next;
     }
     leat_task_wake_cancelled(l);

@@ -4,6 +4,7 @@
  * leat_loader_settle does it.
  */
 #include "engine/loader.h"
+#include "engine/follow.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -24,6 +25,7 @@ void leat_loader_settle(struct leat_loader *l)
 {
     if (l->window.n_sized)
         leat_window_assign(l);
+    leat_follow(l);
     if (l->tasks.starved)
         leat_task_feed(l);
     if (l->callers.waiting &&

@@ -307,7 +307,7 @@ static int make_budget(struct leat_loader *l, const struct leat_loader_options *
     l->job.fly_bytes = l->budget.limit / 64 < MOST_FLY_BYTES ? l->budget.limit / 64 : MOST_FLY_BYTES;
     if (l->job.fly_bytes < l->job.window_bytes)
         l->job.fly_bytes = l->job.window_bytes;
-    return rc ? rc : leat_region_open(&l->pool.region, o->region, l->bounds.region_limit, error);
+    return rc ? rc : leat_region_open(&l->pool.region, o->region, l->bounds.region_limit, o->pinning, error);
 }
 
 static int open_report(struct leat_loader *l, const char *path, struct leat_error *error)
@@ -495,6 +495,7 @@ static struct leat_loader_options beside(const struct leat_loader *base, const c
     o.weight = base->client.weight;
     o.in_order = !base->delivery->numbers_rows;
     o.region = base->pool.region.fd >= 0;
+    o.pinning = base->pool.region.pinning;
     o.program = program;
     if (!program) { /* functions of the user's stand in that one alone */
         o.program = base->program_text;

@@ -32,10 +32,11 @@ struct leat_stand {
 
 struct leat_reader {
     const struct leat_reader_kind *kind;
-    uint64_t epoch;      /* that it reads, or that the loaded position is in */
-    uint64_t step;       /* of its next batch */
-    uint64_t iteration;  /* counts what begins or ends a pass: `next` of an older one is refused */
-    uint64_t next_epoch; /* if has_next_epoch: the value of set_epoch */
+    struct leat_batch_pool *pool; /* of its batches */
+    uint64_t epoch;               /* that it reads, or that the loaded position is in */
+    uint64_t step;                /* of its next batch */
+    uint64_t iteration;           /* counts what begins or ends a pass: `next` of an older one is refused */
+    uint64_t next_epoch;          /* if has_next_epoch: the value of set_epoch */
     bool has_next_epoch;
     bool started, loaded;      /* loaded: a position, which the next start begins at */
     bool ended, told_end;      /* the epoch's last batch was handed out; `next` has said so */

@@ -19,11 +19,16 @@
 #include "base/cpu.h"
 #include "base/error.h"
 #include "base/search.h"
+#include "leat/device.h"
 
 #define HUGE_PAGE (UINT64_C(2) << 20)
 /* The step by which an area grows if addresses are scarce: few system calls, and little reserved in vain. */
 #define STEP_SMALL (UINT64_C(4) << 20)
 #define STEP_LARGE (UINT64_C(64) << 20)
+/* The pieces of an area that is pinned: a call of the driver each, and more than one copy to a device where a buffer
+ * lies in several. */
+#define PIECE_SMALL (UINT64_C(2) << 20)
+#define PIECE_LARGE (UINT64_C(32) << 20)
 /* The distance below the newest mapping of the process at which a region that grows lies: the kernel maps from there
  * downwards. */
 #define FAR_BELOW (UINT64_C(64) << 30)
@@ -185,10 +190,51 @@ static bool make_head(struct leat_region *region)
     return true;
 }
 
-int leat_region_open(struct leat_region *region, int kind, uint64_t limit, struct leat_error *error)
+static uint64_t piece_of(const struct leat_region_area *area)
+{
+    return area->huge ? PIECE_LARGE : PIECE_SMALL;
+}
+
+uint64_t leat_region_piece(const struct leat_region *region, uint64_t offset)
+{
+    const struct leat_region_area *area = &region->areas[offset >= region->areas[1].begin];
+    return piece_of(area) - (offset - area->begin) % piece_of(area);
+}
+
+/* `error`: of pinning; or NULL. */
+static bool commit_to(struct leat_region *region, struct leat_region_area *area, uint64_t end, struct leat_error *error)
+{
+    while (area->committed < end) {
+        const uint64_t at = area->committed, room = area->end - at;
+        uint64_t least = end - at, more = round_up(least, !region->stepwise ? HUGE_PAGE
+                                                          : area->huge      ? STEP_LARGE
+                                                                            : STEP_SMALL);
+        if (region->pinning)
+            least = more = piece_of(area);
+        more = lower_of(more, room);
+        if (!region->kind->commit(region, at, more) &&
+            !(more > least && region->kind->commit(region, at, more = least)))
+            return false;
+        if (area->huge)
+            madvise(region->base + at, more, MADV_HUGEPAGE); /* a wish: kernels without huge pages refuse it */
+        const struct leat_pinning *pinning = region->pinning;
+        region->unpinned = pinning && pinning->pin(pinning->user, region->base + at, more, error);
+        if (region->unpinned)
+            return false;
+        area->committed += more;
+        if (region->head)
+            atomic_store(&region->head->mapped[area == &region->areas[1]], area->committed);
+    }
+    return true;
+}
+
+int leat_region_open(struct leat_region *region, int kind, uint64_t limit, const struct leat_pinning *pinning,
+                     struct leat_error *error)
 {
     memset(region, 0, sizeof *region);
     region->fd = -1;
+    region->pinning = pinning;
+    region->stays = pinning;
     if (kind < 0 || kind >= leat_region_n_kinds)
         return leat_fail(error, LEAT_E_INVALID, "region must be 0 (private) or 1 (memfd), not %d", kind);
     region->kind = &leat_region_kinds[kind];
@@ -220,17 +266,26 @@ int leat_region_open(struct leat_region *region, int kind, uint64_t limit, struc
         return rc;
     }
     if (!open_area(&region->areas[0], 0, each[0], false) ||
-        !open_area(&region->areas[1], each[0], region->bytes, true) || !make_head(region)) {
+        !open_area(&region->areas[1], each[0], region->bytes, true)) {
         leat_region_close(region);
         return leat_fail(error, LEAT_E_NOMEM, "no memory for the lists of a region");
     }
-    return LEAT_OK;
+    if (pinning) /* what cannot be pinned at all is known before there are batches */
+        commit_to(region, &region->areas[0], 1, error);
+    const int rc = region->unpinned    ? error->code
+                   : make_head(region) ? LEAT_OK
+                                       : leat_fail(error, LEAT_E_NOMEM, "no memory for the lists of a region");
+    if (rc)
+        leat_region_close(region);
+    return rc;
 }
 
 void leat_region_close(struct leat_region *region)
 {
     for (int i = 0; i < 2; i++) {
         const struct leat_region_area *area = &region->areas[i];
+        for (uint64_t at = area->begin; region->pinning && at < area->committed; at += piece_of(area))
+            region->pinning->unpin(region->pinning->user, region->base + at);
         if (region->base && region->stepwise && area->committed > area->begin)
             munmap(region->base + area->begin, area->committed - area->begin);
         leat_free(area->free);
@@ -288,26 +343,10 @@ void leat_region_set_limit(struct leat_region *region, uint64_t limit)
     keep_limit(region);
 }
 
-static bool commit_to(struct leat_region *region, struct leat_region_area *area, uint64_t end)
-{
-    if (end <= area->committed)
-        return true;
-    const uint64_t at = area->committed, least = end - at, room = area->end - at;
-    uint64_t more = round_up(least, !region->stepwise ? HUGE_PAGE : area->huge ? STEP_LARGE : STEP_SMALL);
-    more = more < room ? more : room;
-    if (!region->kind->commit(region, at, more) && !(more > least && region->kind->commit(region, at, more = least)))
-        return false;
-    if (area->huge)
-        madvise(region->base + at, more, MADV_HUGEPAGE); /* a wish: kernels without huge pages refuse it */
-    area->committed += more;
-    if (region->head)
-        atomic_store(&region->head->mapped[area == &region->areas[1]], area->committed);
-    return true;
-}
-
 const char *leat_region_obstacle(const struct leat_region *region)
 {
-    return region->refused && leat_address_space_left() < UINT64_MAX ? LEAT_REGION_ADDRESSES
+    return region->refused && region->unpinned                         ? "; the driver refuses to pin more memory"
+           : region->refused && leat_address_space_left() < UINT64_MAX ? LEAT_REGION_ADDRESSES
            : region->file_limited ? "; the size of files is limited, and with it that of shared memory: raise "
                                     "ulimit -f (RLIMIT_FSIZE)"
                                   : NULL;
@@ -331,7 +370,7 @@ uint8_t *leat_region_alloc(struct leat_region *region, uint64_t bytes, uint64_t 
         struct leat_region_extent *e = &area->free[i];
         if (e->bytes < bytes)
             continue;
-        if (!commit_to(region, area, e->offset + bytes)) {
+        if (!commit_to(region, area, e->offset + bytes, NULL)) {
             region->refused = true;
             return NULL;
         }

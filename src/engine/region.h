@@ -58,10 +58,12 @@ struct leat_region {
     bool stepwise;
     bool file_limited; /* it is smaller than it should be, because files may not be larger */
     bool stays;        /* no page is given back before the region is closed: other processes may read freed parts */
-    bool refused;      /* the last allocation found addresses that the system did not map */
-    uint64_t limit;    /* used + dirty stays at or below it */
-    uint64_t used;     /* in extents that were handed out, and in those that linger */
-    uint64_t dirty;    /* free, but may be resident */
+    const struct leat_pinning *pinning; /* NULL: memory is not pinned; else it stays, too */
+    bool unpinned;                      /* the last allocation found memory that could not be pinned */
+    bool refused;                       /* the last allocation found addresses that the system did not map */
+    uint64_t limit;                     /* used + dirty stays at or below it */
+    uint64_t used;                      /* in extents that were handed out, and in those that linger */
+    uint64_t dirty;                     /* free, but may be resident */
     int fd;
     struct leat_region_head *head;     /* NULL: memory of this process alone */
     struct leat_region_area areas[2];  /* small, large */
@@ -82,8 +84,9 @@ extern const int leat_region_n_kinds;
 #define LEAT_REGION_ADDRESSES                                                                                          \
     "; the address space of this process is limited: raise ulimit -v (RLIMIT_AS, h_vmem), or hold fewer batches"
 
-/* Errors: INVALID (unknown kind), NOMEM. */
-int leat_region_open(struct leat_region *region, int kind, uint64_t limit, struct leat_error *error);
+/* `pinning`: NULL, or it stays until the region is closed. Errors: INVALID (unknown kind), NOMEM, those of pinning. */
+int leat_region_open(struct leat_region *region, int kind, uint64_t limit, const struct leat_pinning *pinning,
+                     struct leat_error *error);
 void leat_region_close(struct leat_region *region);
 
 /* The size of an extent of `bytes`: whole pages of this machine, 4 to 64 KiB each. Less than a page cannot be given
@@ -114,6 +117,10 @@ bool leat_region_map(int fd, uint8_t *base, uint64_t offset, uint64_t bytes);
 /* In another process that has mapped the beginning of a region: a row of it in the region's table. INVALID: that is no
  * region; HELD: the table is full. */
 int leat_region_join(void *begin, uint64_t bytes, struct leat_holder **out, struct leat_error *error);
+
+/* Of a region that is pinned: the bytes from `offset` on that were pinned in one piece, beyond which no copy to a
+ * device may reach. */
+uint64_t leat_region_piece(const struct leat_region *region, uint64_t offset);
 
 /* Gives all free pages back; returns the number of bytes at most. */
 uint64_t leat_region_trim(struct leat_region *region);

@@ -3,6 +3,7 @@
  * and books the results.
  */
 #include "engine/run.h"
+#include "engine/follow.h"
 
 #include "engine/calls.h"
 #include "engine/fetch.h"
@@ -219,6 +220,8 @@ void leat_task_run(struct leat_task *t)
         done = leat_task_make_rows(t);
     if (done)
         book_result(t);
+    if (done && !t->sizing && b->followed.by_rows)
+        b->followed.by->made(b->followed.mark, b, j->first, j->n);
     if (done && calls)
         leat_calls_end(t);
     uint64_t rest = j->n - t->n_booked;

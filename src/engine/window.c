@@ -1,5 +1,6 @@
 /* The ring of batches in flight, and their memory. */
 #include "engine/window.h"
+#include "engine/follow.h"
 
 #include "base/error.h"
 #include "engine/loader.h"
@@ -56,6 +57,7 @@ int leat_window_admit(struct leat_loader *l, const struct leat_plan_batch *plan,
         b->state = LEAT_BATCH_FILLING;
     }
     w->ring[(w->head + w->n++) % LEAT_MAX_WINDOW] = b;
+    leat_follow(l); /* before a task has rows of it */
     *out = b;
     return LEAT_OK;
 }

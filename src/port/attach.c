@@ -238,6 +238,7 @@ int leat_attach(const struct leat_attach_options *given, struct leat_attached **
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a consumer");
     }
     a->reader.kind = &kind;
+    a->reader.pool = &a->pool;
     a->own = own;
     a->pool = (struct leat_batch_pool){.budget = &a->budget,
                                        .generation = leat_engine_generation(),

@@ -114,6 +114,8 @@ static int view(const struct leat_excerpt *part, struct leat_lent *lent, struct 
         return rc;
     const uint64_t steps = output->ragged ? (uint64_t)from->offsets[first] : first;
     b->views[o] = (struct leat_view){from->data + (first ? steps * output->row_bytes : 0), from->offsets};
+    b->buffers[o]->mirror = part->batch->mirrors[o];
+    b->buffers[o]->mirror.at += steps * output->row_bytes;
     if (shifted) {
         leat_assemble_offsets(part, 1, o, b->rows, b->buffers[o]->memory);
         b->views[o].offsets = b->buffers[o]->memory;

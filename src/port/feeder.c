@@ -108,6 +108,8 @@ static bool feed(struct leat_line *l)
         if (!leat_served_find(l->loader, at, &plan, &unplanned))
             rc = LEAT_OK;
     }
+    if (!rc)
+        leat_port_mirror(l->port, batch);
     pthread_mutex_lock(&l->port->lock);
     l->seek = false;
     if (l->closing) {

@@ -170,10 +170,18 @@ struct leat_port {
 
     struct leat_line *lines; /* the first one first */
     uint32_t n_lines;
-    struct leat_decoded *decoded; /* photos that lines share; NULL: no two have decoded any */
+    const struct leat_mirrors *mirrors; /* NULL: none */
+    struct leat_decoded *decoded;       /* photos that lines share; NULL: no two have decoded any */
     struct leat_port_consumer *consumers;
     uint32_t n_consumers, last_id;
 };
+
+/* Before a batch (NULL: none) is published: its copy on a card, if the port has one. Without the port's lock. */
+static inline void leat_port_mirror(const struct leat_port *port, struct leat_batch *batch)
+{
+    if (batch && port->mirrors)
+        port->mirrors->make(port->mirrors->user, batch);
+}
 
 /* All of these: under the port's lock. */
 

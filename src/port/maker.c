@@ -27,6 +27,7 @@ static void make_again(struct leat_line *l, struct leat_port_consumer *c)
     int rc = leat_served_find(l->loader, at, &plan, &error);
     const bool planned = !rc;
     rc = rc ? rc : leat_side_make(l->loader, &plan, NULL, false, &batch, &error);
+    leat_port_mirror(l->port, rc ? NULL : batch);
     pthread_mutex_lock(&l->port->lock);
     if (rc == LEAT_E_HELD || rc == LEAT_E_CANCELLED) {
         leat_shelf_lend_all(l);
@@ -62,6 +63,7 @@ static void answer(struct leat_line *l, struct leat_port_consumer *c)
     do {
         pthread_mutex_unlock(&l->port->lock);
         rc = leat_side_make(l->loader, &plan, NULL, false, &batch, &error);
+        leat_port_mirror(l->port, rc ? NULL : batch);
         pthread_mutex_lock(&l->port->lock);
     } while (rc == LEAT_E_HELD && !l->closing && !c->gone && (leat_shelf_evict(l) || leat_shelf_ask_back(l)));
     rc = rc ? rc : put(l, batch, &plan, LEAT_SHELF_ASKED, &slot, &error);

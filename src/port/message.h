@@ -23,7 +23,7 @@
 
 #include "leat/leat.h"
 
-#define LEAT_PORT_VERSION 2
+#define LEAT_PORT_VERSION 3
 #define LEAT_MESSAGE_MOST (UINT32_C(96) << 10) /* a socket takes that at once, as systems are set up */
 #define LEAT_MESSAGE_FDS 3
 

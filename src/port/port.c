@@ -152,6 +152,7 @@ static int prepare(struct leat_port *p, struct leat_loader *loader, const struct
     if (rc)
         return rc;
     snprintf(p->name, sizeof p->name, "%s", o->name);
+    p->mirrors = o->mirrors;
     p->about = leat_strdup(o->about ? o->about : "{}");
     if (!p->about)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a port");

@@ -7,11 +7,11 @@
 #include "engine/assemble.h"
 #include "engine/scheduler.h"
 
-static const char magic[8] = "LEATPUB1";
+static const char magic[8] = "LEATPUB2";
 
 /* The places of the parts; the last one is all of it. */
 struct layout {
-    uint64_t outputs, ids, keys, domains, errors, valid, texts, end;
+    uint64_t outputs, ids, keys, errors, mirrors, domains, valid, texts, end;
 };
 
 static bool lay_out(const struct leat_published_head *h, struct layout *to)
@@ -23,7 +23,8 @@ static bool lay_out(const struct leat_published_head *h, struct layout *to)
     to->ids = to->outputs + 8 * (uint64_t)h->n_outputs;
     to->keys = to->ids + 8 * h->delivered;
     to->errors = to->keys + 8 * h->delivered;
-    to->domains = to->errors + sizeof(struct leat_published_error) * (uint64_t)h->n_errors;
+    to->mirrors = to->errors + sizeof(struct leat_published_error) * (uint64_t)h->n_errors;
+    to->domains = to->mirrors + sizeof(struct leat_mirror) * (uint64_t)(h->mirrored ? h->n_outputs : 0);
     to->valid = to->domains + 4 * h->delivered;
     to->texts = to->valid + h->delivered;
     to->end = to->texts + h->n_texts;
@@ -39,6 +40,9 @@ static struct leat_published_head head_of(const struct leat_batch *b)
     h.delivered = b->rows;
     h.n_outputs = (uint32_t)b->pool->n_outputs;
     h.n_errors = (uint32_t)b->faults.n_broken;
+    for (size_t o = 0; o < b->pool->n_outputs; o++)
+        if (b->buffers[o] && b->buffers[o]->mirror.there)
+            h.mirrored = 1;
     for (size_t i = 0; i < b->faults.n_broken; i++)
         h.n_texts += (uint32_t)strlen(b->faults.broken[i].reason) + 1;
     return h;
@@ -68,6 +72,9 @@ void leat_published_write(void *to, const struct leat_batch *b, const struct lea
     uint64_t *outputs = (uint64_t *)(void *)(bytes + at.outputs);
     for (size_t o = 0; o < b->pool->n_outputs; o++)
         outputs[o] = b->buffers[o] ? b->buffers[o]->offset : UINT64_MAX;
+    struct leat_mirror *mirrors = (struct leat_mirror *)(void *)(bytes + at.mirrors);
+    for (size_t o = 0; h.mirrored && o < h.n_outputs; o++)
+        mirrors[o] = b->buffers[o] ? b->buffers[o]->mirror : (struct leat_mirror){0};
     memcpy(bytes + at.ids, b->ids, 8 * b->rows);
     memcpy(bytes + at.keys, b->keys, 8 * b->rows);
     memcpy(bytes + at.domains, b->domains, 4 * b->rows);
@@ -104,6 +111,7 @@ int leat_published_read(const uint8_t *memory, uint64_t memory_bytes, uint64_t o
     out->outputs = (const uint64_t *)(const void *)(from + at.outputs);
     out->ids = (const int64_t *)(const void *)(from + at.ids);
     out->keys = (const uint64_t *)(const void *)(from + at.keys);
+    out->mirrors = h->mirrored ? (const struct leat_mirror *)(const void *)(from + at.mirrors) : NULL;
     out->domains = (const int32_t *)(const void *)(from + at.domains);
     out->valid = from + at.valid;
     out->errors = (const struct leat_published_error *)(const void *)(from + at.errors);
@@ -175,6 +183,7 @@ static int take_batch(const struct leat_published *p, uint8_t *memory, uint64_t 
     for (size_t o = 0; !rc && o < b->pool->n_outputs; o++) {
         const uint64_t begin = p->outputs[o];
         b->views[o] = (struct leat_view){0};
+        b->mirrors[o] = p->mirrors ? p->mirrors[o] : (struct leat_mirror){0};
         if (begin != UINT64_MAX && !view(memory, memory_bytes, begin, b, o))
             rc = wrong(error);
     }

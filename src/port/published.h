@@ -2,7 +2,7 @@
  * The record of a batch that a port has published: the place of its values in the loader's memory, its ids, keys and
  * errors. It lies in that memory itself, where consumers read it; a reader trusts no number in it.
  *
- *     head | offsets of outputs | ids | keys | errors | domains | valid | texts
+ *     head | offsets of outputs | ids | keys | errors | mirrors | domains | valid | texts
  */
 #ifndef LEAT_PORT_PUBLISHED_H
 #define LEAT_PORT_PUBLISHED_H
@@ -22,8 +22,9 @@ struct leat_published_head {
     uint64_t epoch, begin, rows; /* its rows of the plan; of a batch that failed too */
     uint64_t delivered;          /* rows that it has */
     uint32_t n_outputs, n_errors;
-    uint32_t n_texts; /* bytes */
-    uint32_t failed;  /* it is empty: a reader that needs a row of it asks for that */
+    uint32_t n_texts;  /* bytes */
+    uint16_t failed;   /* it is empty: a reader that needs a row of it asks for that */
+    uint16_t mirrored; /* each output has a mirror */
 };
 
 /* The contents of one, checked: all pointers lie in it. */
@@ -35,6 +36,7 @@ struct leat_published {
     const int32_t *domains;
     const uint8_t *valid;
     const struct leat_published_error *errors;
+    const struct leat_mirror *mirrors; /* or NULL */
     const char *texts;
 };
 

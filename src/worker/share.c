@@ -97,7 +97,7 @@ static int open_region(struct leat_error *error)
     pthread_once(&once, start_once);
     if (own.open)
         return LEAT_OK;
-    int rc = leat_region_open(&own.region, KIND_MEMFD, leat_memory_allowed(), error);
+    int rc = leat_region_open(&own.region, KIND_MEMFD, leat_memory_allowed(), NULL, error);
     if (rc)
         return rc;
     own.open = true;

@@ -131,7 +131,8 @@ def test_tensors_give_tensors(device: str) -> None:
     for dtype in (torch.float32, torch.bfloat16, torch.float16, torch.int64):
         found = leat.device.rows(x.to(dtype))[ids]
         assert found.dtype == dtype and torch.equal(found, x.to(dtype)[ids])
-        assert torch.equal(leat.device.rows(x.to(dtype), dtype=torch.float32)[ids], x.to(dtype).float()[ids])
+        for wanted in (torch.float32, torch.float16, torch.bfloat16):
+            assert torch.equal(leat.device.rows(x.to(dtype), dtype=wanted)[ids], x.to(dtype).to(wanted)[ids])
 
 
 def test_a_memory_map_goes_through_a_copy_on_a_card_within_the_budget(device: str, tmp_path: Path) -> None:
@@ -142,9 +143,21 @@ def test_a_memory_map_goes_through_a_copy_on_a_card_within_the_budget(device: st
     rows = leat.device.rows(x, budget_bytes=x.nbytes)
     assert rows.in_place == (device == "cpu")
     np.testing.assert_array_equal(np.asarray(rows[IDS]), features()[IDS])
+
+
+def test_rows_of_a_memory_map_larger_than_the_budget_are_staged_for_a_card(device: str, tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    np.save(tmp_path / "x.npy", features("float64"))
+    x = np.load(tmp_path / "x.npy", mmap_mode="r")
+    rows = leat.device.rows(x, dtype="float32", budget_bytes=x.nbytes - 1)
+    assert rows.staged == (device == "card") and rows.in_place == (device == "cpu")
+    for ids in (IDS, torch.from_numpy(IDS), np.arange(1000, dtype=np.int32) % 40, np.zeros((0, 2), np.int64)):
+        np.testing.assert_array_equal(np.asarray(rows[ids]), features()[np.asarray(ids)])
+    with pytest.raises(IndexError, match=r"id 40 \(number 1 of the call\) is not among the 40 rows"):
+        rows[np.array([39, 40, -1])]
     if device == "card":
-        with pytest.raises(leat.BudgetError, match="a mapped file.* takes 960 bytes, of which budget_bytes allows 959"):
-            leat.device.rows(x, budget_bytes=959)
+        with pytest.raises(leat.BudgetError, match="a mapped file.* takes 1536 bytes, of which budget_bytes allows 99"):
+            leat.device.rows(x, budget_bytes=99)
 
 
 @pytest.mark.parametrize("place", [None, "/dev/shm"], ids=["disk", "memory"])
@@ -219,6 +232,10 @@ def test_a_loader_gathers_rows_by_the_numbers_of_an_output(framework: str, devic
     ds = leat.from_arrays(node=np.arange(20) * 2, near=near)
     rows = leat.device.rows(features())
     stores: Any = {"x": (rows, "node"), "near.x": (rows, "near")}
+    if (framework, device) == ("numpy", "card"):
+        with pytest.raises(ValueError, match="'x': cuda:0 gathers its rows into tensors, which framework='numpy'"):
+            leat.Loader(ds, 8, stores=stores, framework=framework)
+        return
     with leat.Loader(ds, 8, shuffle=True, stores=stores, framework=framework, epochs=1) as loader:
         for batch in loader:
             assert list(batch) == ["node", "near", "x", "near.x"]
@@ -278,8 +295,8 @@ def test_without_a_card_the_processor_gathers_and_asking_for_one_is_an_error() -
         leat.device.rows(features(), device="cuda")
     with pytest.raises(ValueError, match="'cuda:N', not 'tpu'"):
         leat.device.rows(features(), device="tpu")
-    with pytest.raises(TypeError, match="as they are or as float32, not as float16"):
-        leat.device.rows(features(), dtype="float16")
+    with pytest.raises(TypeError, match="as they are or as float32, float16 or bfloat16, not as int8"):
+        leat.device.rows(features(), dtype="int8")
 
 
 def test_the_compiler_is_found_among_the_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,11 +80,16 @@ def test_counters_that_vanish_are_left_out_and_cpu_seconds_stand_in(tmp_path: Pa
     assert told["source"] == "cpu_seconds" and told["joules"] is None and "energy_uj" in told["reason"]
 
 
+@pytest.fixture(autouse=True)
+def every_gpu_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+
 class FakeNvml:
     """Two GPUs, in millijoules."""
 
-    def __init__(self, code: int = 0) -> None:
-        self.used, self.code = [1000, 2000], code
+    def __init__(self, code: int = 0, silent: tuple[int, ...] = ()) -> None:
+        self.used, self.code, self.silent = [1000, 2000], code, silent
 
     def nvmlInit_v2(self) -> int:  # noqa: N802
         return self.code
@@ -95,9 +100,23 @@ class FakeNvml:
 
     def nvmlDeviceGetHandleByIndex_v2(self, i: ctypes.c_uint, out: Any) -> int:  # noqa: N802
         out._obj.value = i.value + 1
+        return 0 if i.value < len(self.used) else 2
+
+    def nvmlDeviceGetUUID(self, device: ctypes.c_void_p, out: Any, n: ctypes.c_uint) -> int:  # noqa: N802
+        out.value = f"GPU-{'abcd'[(device.value or 0) - 1] * 8}".encode()[: n.value]
+        return 0
+
+    def nvmlDeviceGetHandleByUUID(self, uuid: bytes, out: Any) -> int:  # noqa: N802
+        out._obj.value = 70 + int(uuid.removeprefix(b"MIG-"))
+        return 0
+
+    def nvmlDeviceGetDeviceHandleFromMigDeviceHandle(self, part: ctypes.c_void_p, out: Any) -> int:  # noqa: N802
+        out._obj.value = 2 if part.value in (70, 71) else 1
         return 0
 
     def nvmlDeviceGetTotalEnergyConsumption(self, device: ctypes.c_void_p, out: Any) -> int:  # noqa: N802
+        if (device.value or 0) - 1 in self.silent:
+            return 3
         out._obj.value = self.used[(device.value or 0) - 1]
         return 0
 
@@ -114,6 +133,42 @@ def test_gpus_are_added_to_what_processors_use(tmp_path: Path) -> None:
     alone = Spent(Meter(tmp_path / "missing", lambda name: gpus))
     gpus.used = [3000, 4500]
     assert alone.told(1000)["source"] == "nvml" and alone.told(1000)["joules"] == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(
+    ("visible", "joules"),
+    [
+        *((None, 6.0), ("0,1", 6.0), ("1", 5.0), ("1,-1,0", 5.0), ("GPU-bbb", 5.0), ("GPU-aaaaaaaa, 1", 6.0)),
+        *(("MIG-0,MIG-1", 5.0), ("MIG-2", 1.0), ("0,0", 1.0), ("1,7", 5.0)),
+    ],
+)
+def test_gpus_that_cuda_hides_are_not_counted_and_one_in_parts_is_counted_once(
+    visible: str | None, joules: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    gpus = FakeNvml()
+    spent = Spent(Meter(tmp_path, lambda name: gpus))
+    gpus.used = [2000, 7000]
+    assert spent.told(1)["joules"] == pytest.approx(joules)
+
+
+@pytest.mark.parametrize("visible", ["", "-1", "none", "GPU-c"])
+def test_where_cuda_hides_every_gpu_there_is_no_counter(
+    visible: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    told = Spent(Meter(tmp_path, lambda name: FakeNvml())).told(1)
+    assert told["source"] == "cpu_seconds" and (visible or "names no GPU") in told["reason"]
+
+
+def test_a_gpu_without_a_counter_is_left_out(tmp_path: Path) -> None:
+    gpus = FakeNvml(silent=(0,))
+    spent = Spent(Meter(tmp_path, lambda name: gpus))
+    gpus.used = [5000, 2500]
+    assert spent.told(1)["joules"] == pytest.approx(0.5)
+    none_counts = Spent(Meter(tmp_path, lambda name: FakeNvml(silent=(0, 1)))).told(1)
+    assert "nvmlDeviceGetTotalEnergyConsumption failed with code 3" in none_counts["reason"]
 
 
 def test_a_driver_that_fails_is_a_reason(tmp_path: Path) -> None:

@@ -34,15 +34,19 @@ def test_the_quickstart_learns_fashion_mnist() -> None:
 
 
 @whole
-@pytest.mark.parametrize("graph", ["random", "static-graph/cora.npz"])
-def test_features_of_a_graph_are_the_same_gathered_by_leat(graph: str) -> None:
+@pytest.mark.parametrize("graphs", [[], ["cora.npz", "citeseer.npz", "nowhere.npz"]], ids=["random", "files"])
+def test_features_of_a_graph_are_the_same_gathered_by_leat(graphs: list[str]) -> None:
     pytest.importorskip("torch")
-    path = Path(os.environ.get("LEAT_DATA", "/nowhere")) / graph
-    if graph != "random" and not path.exists():
-        pytest.skip(f"LEAT_DATA names no folder with {graph}")
-    done = python(EXAMPLES / "graph_features.py", *([] if graph == "random" else [path]), "--steps", 20)
+    folder = Path(os.environ.get("LEAT_DATA", "/nowhere")) / "static-graph"
+    there = [name for name in graphs if (folder / name).exists()]
+    if graphs and not there:
+        pytest.skip("LEAT_DATA names no folder with static-graph/cora.npz")
+    done = python(EXAMPLES / "graph_features.py", *(folder / name for name in graphs), "--steps", 20)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines()[-1] == "the results are equal"
+    assert done.stdout.count("plain torch: loss") == max(len(there), 1)
+    for name in set(graphs) - set(there):
+        assert f"{name} is skipped" in done.stdout
 
 
 @whole

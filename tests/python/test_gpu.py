@@ -15,6 +15,8 @@ sys.path.insert(0, str(ROOT / "tools"))
 
 import gpu  # noqa: E402  of tools/
 
+PARTS = ["tests", "rows", "steps", "jobs", "features", "photos", "e2gc", "adadagrad", "g2sd", "conadv"]
+
 
 def part(code: str, limit_s: float = 60) -> gpu.Part:
     return gpu.Part("rows", "rows", [sys.executable, "-c", code], limit_s)
@@ -35,11 +37,39 @@ def test_a_part_that_fails_or_hangs_has_told_what_it_had(tmp_path: Path) -> None
 
 def test_a_part_for_which_no_time_is_left_is_named(tmp_path: Path) -> None:
     results = {p.name: gpu.run_part(p, tmp_path, 1) for p in gpu.parts(card=True)}
-    assert gpu.verdict(results, card=True) == (
-        1,
-        "verdict: tests left out, rows left out, features left out, photos left out",
-    )
+    assert list(results) == PARTS
+    assert gpu.verdict(results, card=True) == (1, "verdict: " + ", ".join(f"{name} left out" for name in PARTS))
     assert not list(tmp_path.iterdir())
+
+
+def test_the_limits_of_all_parts_are_within_the_eight_minutes() -> None:
+    assert sum(p.limit_s for p in gpu.parts(card=True)) <= 480
+    for name, (seconds, limit_s) in gpu.RECIPES.items():
+        assert seconds < limit_s, name
+
+
+def test_ways_that_are_absent_or_fail_are_named_beside_those_that_are_measured() -> None:
+    measured = {"photos_per_s": 5000.0, "idle": 0.25, "link_gb_s": 30.0, "of_link": 0.6}
+    assert [gpu.lines_of("steps", r)[0] for r in (
+        {"plain_copy_gb_s": 50.0, "batch": 256},
+        {"way": "torch"} | measured,
+        {"way": "DALI", "absent": "No module named 'nvidia'"},
+        {"way": "nvJPEG", "failed": "RuntimeError: why"},
+        {"way": "one port", "jobs": 4, "photos_per_s": 20.0, "cpu_ms": 1.5},
+    )] == [
+        "a plain copy of a pinned batch of 256: 50.00 GB/s",
+        "torch: 5,000 photos/s, the card idles 25%, 30.00 GB/s over the link, 60% of a plain copy's",
+        "DALI: absent, No module named 'nvidia'",
+        "nvJPEG: FAILED, RuntimeError: why",
+        "one port: 20 photos/s, 1.50 ms of CPU each",
+    ]  # fmt: skip
+
+
+def test_the_line_of_a_recipe_has_all_that_it_told() -> None:
+    told = {"energy of": "a", "to": "b", "ratio": [0.94, 0.95, 0.961], "unit": "J (nvml)", "used": {"a": 1.25, "b": 3}}
+    assert gpu.lines_of("e2gc", told) == [
+        "energy of a, to b, ratio 0.94 to 0.95 to 0.961, unit J (nvml), used a: 1.25; b: 3"
+    ]
 
 
 def test_a_skipped_test_and_a_missed_aim_are_said_where_a_card_is() -> None:
@@ -76,10 +106,14 @@ def test_without_a_card_it_says_so_or_rehearses_in_short_form(tmp_path: Path) ->
     done = run("--without-card")
     assert done.returncode == 0, done.stdout
     told = json.loads((tmp_path / "out" / "gpu.json").read_text())
-    assert {name: r["status"] for name, r in told["parts"].items()} == dict.fromkeys(
-        ("tests", "rows", "features", "photos"), "passed"
-    )
+    assert {name: r["status"] for name, r in told["parts"].items()} == dict.fromkeys(PARTS, "passed")
     assert set(told["parts"]["tests"]["records"][0]) == {"passed", "skipped"}
     assert len(told["parts"]["rows"]["records"]) == 7 and told["machine"]["card"] is None
+    for name, ways in (("steps", ("leat", "torch", "leat.DataLoader")), ("jobs", ("a loader each", "one port"))):
+        found = {r["way"]: r.get("photos_per_s", 0) for r in told["parts"][name]["records"]}
+        assert all(found[way] > 0 for way in ways), found
+    energy = told["parts"]["e2gc"]["records"]
+    assert [r["pair"] for r in energy if "pair" in r] == [0, 1, 2] and len(energy[-1]["ratio"]) == 3
+    assert [len(told["parts"][name]["records"]) for name in ("adadagrad", "g2sd", "conadv")] == [5, 6, 3]
     text = (tmp_path / "out" / "gpu.txt").read_text()
     assert text in done.stdout and "no figure here is one of a card" in text and "NVML" in text

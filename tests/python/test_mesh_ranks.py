@@ -33,6 +33,13 @@ def test_one_reader_sends_its_peers_what_they_would_read(told: list[dict[str, An
         assert rank["first ids"] == rank["each ids"]
 
 
+def test_each_peer_gathers_rows_itself(told: list[dict[str, Any]]) -> None:
+    for rank, found in enumerate(told):
+        for batch in found["first rows"]:
+            numbers, x = batch[: len(batch) // 2], batch[len(batch) // 2 :]
+            assert x == [(100 + rank) * number for number in numbers]
+
+
 def test_on_each_host_one_of_the_peers_reads(told: list[dict[str, Any]]) -> None:
     for rank, found in enumerate(told):
         assert all(same for same, _ in found["hosts"])

@@ -25,7 +25,7 @@ import leat
 
 ROWS, BATCH = 1000, 32
 HEAD = struct.Struct("<4sHHII")
-VERSION, MOST = 2, 96 << 10
+VERSION, MOST = 3, 96 << 10
 HELLO, WELCOME, SEEK, ROWS_OF, IDS, MAKE, END, REPLY, FAILED, ORDER = range(1, 11)
 ATTACH = {"want": "attach", "batch_size": BATCH, "rank": 0, "world_size": 1, "waits": False, "label": "bad"}
 N_GIVEN, N_RETURNED, EPOCH, GIVEN, RETURNED, RING, CHANNEL = 0, 64, 72, 128, 3200, 128, 3712
@@ -140,7 +140,7 @@ def nonsense(draw: random.Random) -> bytes:
     if kind == 1:
         return message(draw.randrange(2**16), draw.randbytes(draw.randrange(100)))
     if kind == 2:
-        return message(HELLO, b"{}", version=draw.choice([0, 2, 65535]))
+        return message(HELLO, b"{}", version=draw.choice([0, VERSION, 65535]))
     if kind == 3:
         return message(HELLO, b"{}", said=draw.choice([0, 1, 3, MOST, MOST + 1, 2**32 - 1]))
     if kind == 4:

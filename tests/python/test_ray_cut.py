@@ -15,8 +15,8 @@ from property_draws import EXAMPLES, Numbers, each
 
 import leat
 from leat.loading.batch import Batch, Form
+from leat.loading.cutting import Cut, cut
 from leat.program import entries, stacked
-from leat.ray.cutting import Cut, cut
 from leat.ray.parts import Assembling, made_of
 
 ops = leat.ops

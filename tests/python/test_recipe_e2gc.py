@@ -27,10 +27,11 @@ def test_arithmetic_time_and_energy_of_both_are_shown_with_their_unit(tmp_path: 
 def test_macs_are_those_of_the_formula_and_one_net_holds_g_the_other_the_size_of_groups() -> None:
     module = recipe("e2gc")
     places = {32: 28 * 28, 64: 14 * 14, 128: 7 * 7}
-    for groups in module.METHODS.values():
-        net = module.network(groups)
-        expected = sum(c * c // groups(c) * 9 * places[c] for c in module.WIDTHS)
-        assert module.macs(net)[1] == expected
+    for methods, wider in ((module.METHODS, 1), (module.LARGE, 8)):
+        for groups in methods.values():
+            net = module.network(groups, wider)
+            expected = sum((wider * c) ** 2 // groups(wider * c) * 9 * places[c] for c in module.WIDTHS)
+            assert module.macs(net)[1] == expected
     convolutions = [
         [m for m in module.network(groups).modules() if getattr(m, "groups", 1) > 1]
         for groups in module.METHODS.values()

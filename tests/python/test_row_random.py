@@ -124,6 +124,15 @@ def test_what_is_drawn_is_on_the_device_that_was_asked_for() -> None:
     assert leat.rng(torch.from_numpy(KEYS), "meta").permutation(5).device.type == "meta"
 
 
+def test_the_default_device_has_no_say() -> None:
+    torch.set_default_device("meta")
+    try:
+        drawn = leat.rng(torch.from_numpy(KEYS)).uniform(3)
+    finally:
+        torch.set_default_device(None)
+    assert drawn.tolist() == leat.rng(KEYS).uniform(3).tolist()
+
+
 @pytest.mark.card
 @pytest.mark.parametrize("name", DRAWS)
 def test_a_gpu_gives_the_same_bits(name: str) -> None:

@@ -400,6 +400,19 @@ def test_a_broken_row_of_a_store_loses_no_batch(records: Path, tmp_path: Path, p
     assert next(iter(again)).ids.tolist() == ds.ids[16:32].tolist()
 
 
+def test_tensors_go_into_a_store_whatever_the_default_device_is(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    values = torch.arange(6.0).reshape(2, 3)
+    with make(tmp_path / "a.store") as store:
+        torch.set_default_device("meta")
+        try:
+            store[[0, 1]] = values
+        finally:
+            torch.set_default_device(None)
+        store.flush()
+        assert store[[0, 1]].tolist() == values.tolist()
+
+
 def test_batches_of_torch_have_tensors_of_stores(records: Path, tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     store = leat.Store(tmp_path / "a.store", {"x": leat.field("bfloat16", (3,))}, framework="torch")

@@ -19,6 +19,7 @@ class Card:
     def __init__(self, number: int) -> None:
         self.number = number
         self.name = f"cuda:{number}"
+        self.place = (2, number)  #: the device as DLPack has it
 
     def stream(self) -> int:
         """The handle of the current stream."""
@@ -37,6 +38,10 @@ class Card:
 
         pinned = torch.from_numpy(np.require(ids, requirements="W")).pin_memory()  # else the copy waits for the stream
         return pinned.to(self.name, non_blocking=True)
+
+    def move(self, tensor: Any) -> Any:
+        """A copy there of a tensor of the host, which may change afterwards."""
+        return tensor.to(self.name)
 
     def has(self, tensor: Any) -> bool:
         """Whether a tensor is in its memory."""
@@ -71,6 +76,6 @@ def nvrtc_path() -> str | None:
     for folder in (spec.submodule_search_locations or []) if spec else []:
         for path in Path(folder).glob("*/lib/libnvrtc.so.*"):
             if number := re.fullmatch(r"libnvrtc\.so\.(\d+)(\.\d+)*", path.name):
-                found[int(number[1])] = str(path)
+                found.setdefault(int(number[1]), str(path))
     wanted = int(cuda.split(".")[0]) if cuda else 0
     return found.get(wanted) or (found[min(found)] if found else None)

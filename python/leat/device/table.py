@@ -32,25 +32,28 @@ def rows(
 
     A card reads ordinary memory in place: it is pinned once, as the table is opened, which takes as long as a copy. A
     mapped file cannot be pinned, nor can memory that the driver refuses: these are copied into pinned memory, as a
-    whole, and `budget_bytes` bounds the copy. A store is copied on every machine: its rows lie apart in the file, and
-    change; the table has those of the moment at which it was opened.
+    whole; or, if they are larger than `budget_bytes`, staged: threads collect the rows of each call in pinned memory. A
+    store is copied on every machine: its rows lie apart in the file, and change; the table has those of the moment at
+    which it was opened.
 
     Args:
         source: a NumPy array (a memory map, too) or tensor of the host of shape ``(n, ...)``, whose rows lie one behind
             the other; a :class:`leat.Store` with a row for each id from 0 on; a :class:`leat.Dataset`. It may be
             written to meanwhile; rows gathered then are those of before or after.
         field: of the data set; of a store that has several.
-        dtype: that of the rows gathered: the source's, or ``float32``, which other numbers become exactly or rounded
-            to the nearest, even. None: the source's.
+        dtype: that of the rows gathered: the source's; ``float32``, which other numbers become exactly or rounded to
+            the nearest, even; ``float16`` or ``bfloat16``, which those float32 become by being rounded so, as by
+            ``tensor.to``. None: the source's.
         device: ``"cuda"``, ``"cuda:1"``, ``"cpu"``. None: PyTorch's current card if it is imported and sees one, else
             the processor.
-        budget_bytes: bound of a copy. None: half of the memory that this process may use, less what loaders have.
+        budget_bytes: bound of a copy, or of the memory by which rows are staged. None: half of the memory that this
+            process may use, less what loaders have.
         num_threads: of the processor, or ``"auto"``.
 
     Raises:
         TypeError: such a source or field has no rows of one size.
-        ValueError: its rows do not lie one behind the other; a store lacks one; a copy is larger than `budget_bytes`
-            (:class:`leat.BudgetError`).
+        ValueError: its rows do not lie one behind the other; a store lacks one; a store is larger than `budget_bytes`,
+            or 32 rows of another source are (:class:`leat.BudgetError`).
         NotImplementedError: no driver, card or compiler for kernels, or too old (:class:`leat.UnsupportedError`).
         MemoryError: pinned memory was refused. OSError: the card is another process's, or lost; the file was cut.
 
@@ -62,11 +65,11 @@ def rows(
     budget = 0 if budget_bytes is None else check.integer("budget_bytes", budget_bytes, 1)
     table = table_of(source, field, budget)
     as_ = table.dtype if dtype is None else dtype_name(dtype)
-    if as_ not in (table.dtype, "float32"):
-        raise TypeError(f"rows of {table.dtype} come as they are or as float32, not as {as_}")
+    if as_ not in (table.dtype, "float32", "float16", "bfloat16"):
+        raise TypeError(f"rows of {table.dtype} come as they are or as float32, float16 or bfloat16, not as {as_}")
     shape = table.array.shape
     core = _leat.DeviceRows.open(
-        _bytes(table.array),
+        table.array,
         table.dtype,
         shape[0],
         int(np.prod(shape[1:])),
@@ -87,7 +90,8 @@ class Rows(Closing):
         shape: of the table: ``(n, ...)``.
         dtype: of the rows that are gathered, such as ``"float32"``.
         device: ``"cpu"``, or the card that gathers: ``"cuda:0"``.
-        in_place: whether they are read where the source has them; else a copy was made.
+        in_place: whether they are read where the source has them; else through a copy, or staged.
+        staged: whether each call first collects its rows in pinned memory, for the card; ids are needed here then.
     """
 
     def __init__(self, core: _leat.DeviceRows, shape: tuple[int, ...], dtype: str, card: Card | None) -> None:
@@ -95,7 +99,7 @@ class Rows(Closing):
         self._card = card
         self.shape, self.dtype = shape, dtype
         self.device = "cpu" if card is None else card.name
-        self.in_place = core.in_place()
+        self.in_place, self.staged = core.in_place(), core.staged()
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -132,17 +136,24 @@ class Rows(Closing):
         core = self._open()
         if self._card is not None:
             return self._gathered_there(core, self._card, ids)
-        if is_tensor(ids) and ids.device.type != "cpu":
+        tensor = is_tensor(ids)
+        if tensor and not ids.is_cpu:
             raise TypeError(f"ids are on {ids.device}, and these rows are gathered by the processor: give ids.cpu()")
         wanted = _checked(ids)
         # NumPy asks the system for huge pages, which halves the time of large calls; PyTorch does not
         out = np.empty(wanted.shape + self.shape[1:], held(self.dtype))
-        core.gather(_bytes(wanted), wanted.itemsize == 8, self.dtype, _bytes(out))
-        return _tensor(out, self.dtype) if is_tensor(ids) else out
+        core.gather(wanted, wanted.itemsize == 8, self.dtype, out)
+        return _tensor(out, self.dtype) if tensor else out
 
     def _gathered_there(self, core: _leat.DeviceRows, card: Card, ids: Any) -> Any:
         stream = card.stream()
         core.check(stream, False)
+        if self.staged:
+            wanted = _checked(ids.cpu() if is_tensor(ids) else ids)
+            out = card.empty(wanted.shape + self.shape[1:], self.dtype)
+            place = wanted.ctypes.data
+            core.gather_there(place, wanted.itemsize == 8, wanted.size, self.dtype, out.data_ptr(), stream)
+            return out
         if not is_tensor(ids) or not card.has(ids):
             if is_tensor(ids) and ids.device.type != "cpu":
                 raise TypeError(f"ids are on {ids.device}, and these rows are gathered by {card.name}")
@@ -178,7 +189,8 @@ def _checked(ids: Any) -> Array:
         made = made.astype(np.int64)
     if made.dtype not in (np.int64, np.int32):
         raise TypeError(f"ids are int64 or int32, not {made.dtype}")
-    return np.require(made, requirements=("C", "A"))
+    good = made.flags.c_contiguous and made.flags.aligned
+    return made if good else np.require(made, requirements=("C", "A"))
 
 
 def _tensor(array: Array, dtype: str) -> Any:
@@ -187,7 +199,3 @@ def _tensor(array: Array, dtype: str) -> Any:
     return (
         torch.from_numpy(array.view(np.int16)).view(torch.bfloat16) if dtype == "bfloat16" else torch.from_numpy(array)
     )
-
-
-def _bytes(array: Array) -> Any:
-    return array.reshape(-1).view(np.uint8)

@@ -150,7 +150,7 @@ class Feedback(Mapping[str, Table]):
         if hasattr(ids, "row_keys") and hasattr(ids, "ids"):  # a batch
             at = (ids.epoch, ids.step) if at is None else at
             valid, ids = ids.valid, ids.ids
-            valid = None if bool(valid.all()) else np.asarray(valid)
+            valid = None if bool(valid.all()) else np.asarray(valid.cpu() if hasattr(valid, "cpu") else valid)
         place = self._place(at)
         self._changes += 1
         try:

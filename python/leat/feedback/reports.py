@@ -144,6 +144,6 @@ def _pinned(value: Any, dtype: Any) -> Any:
     kind = torch.int64 if dtype is np.int64 else torch.float32
     if value.device.type != "cuda":
         return value.detach().to(kind, copy=True)
-    found = torch.empty(value.shape, dtype=kind, pin_memory=True)
+    found = torch.empty(value.shape, dtype=kind, device="cpu", pin_memory=True)
     found.copy_(value.detach(), non_blocking=True)
     return found

@@ -115,7 +115,7 @@ class RowGenerator:
         import torch
 
         if self._device.type == "cpu" and kind != WORDS:
-            tensor = torch.empty(whole, dtype=getattr(torch, dtype))
+            tensor = torch.empty(whole, dtype=getattr(torch, dtype), device="cpu")
             keys = self._keys.contiguous().numpy()
             _leat.random_fill(kind, keys, call, n, dtype == "float64", low, high, tensor.numpy().reshape(-1))
             return tensor

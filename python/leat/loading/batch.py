@@ -7,7 +7,7 @@ without a copy. A tensor keeps the memory of its own output only, so a label tha
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,6 +25,7 @@ from . import thd
 if TYPE_CHECKING:
     from .context import Slices
     from .html import Meaning
+    from .on_card import OnCard
 
 
 class RowError(NamedTuple):
@@ -46,6 +47,8 @@ class Form:
         self.stacks: dict[str, Stack] = {}
         self.slices: Slices | None = None  # of context-parallel ranks
         self.beside: Beside | None = None  # stores whose values come with it
+        self.card: OnCard | None = None  #: to which batches go
+        self.looks = False  # the next batch can be peeked at
         self.gathered: dict[str, tuple[Rows, str]] = {}  #: rows by the numbers that an output has
         self.hidden = False  # this process needs no outputs
         self.order: list[str] = []  #: the user's order of outputs, if the engine's differs
@@ -63,11 +66,31 @@ class Form:
             self.tensor = getattr(torch._C, "_from_dlpack", None) or torch.utils.dlpack.from_dlpack
             self.small = lambda memory: torch.from_numpy(np.asarray(memory))
 
+    def needs(self) -> bool | None:
+        """Whether a batch takes more than the engine, which may fail: with a peek at it before the position moves
+        (True) or without (False). None: it takes nothing.
+        """
+        return self.looks if self.beside is not None or self.card is not None else None
+
+    def there(self, core: Any) -> Any:
+        """The engine's batch where its tensors are to be."""
+        here = self.card is None or self.hidden or self.by_host or isinstance(core, _leat.DeviceBatch)
+        return core if self.card is None or here else self.card.take(core)
+
+    @property
+    def by_host(self) -> bool:
+        """Whether outputs are made of the host's, and then moved: those of sequences and of context parallelism."""
+        return self.length is not None or self.slices is not None
+
+    def moved(self, value: Any) -> Any:
+        card = self.card
+        return value if card is None else _mapped(card.card.move, value)
+
     def become_numpy(self) -> None:
         """Before the first batch: values are arrays, whatever the framework was."""
         self.framework, self.tensor, self.small = "numpy", None, np.asarray
 
-    def learn(self, core: _leat.Batch) -> None:
+    def learn(self, core: Any) -> None:
         """Takes names and kinds from the first batch; all batches of a loader have the same."""
         makers: dict[str, Callable[[_leat.Batch], Any]] = {}
         if self.hidden:
@@ -95,17 +118,22 @@ class Form:
             makers = thd.makers_of(makers, self.length, self.multiple, self.small)
         if self.slices is not None:
             makers = self.slices.wrap(makers)
-        makers.update({name: partial(_gathered, rows, makers[of]) for name, (rows, of) in self.gathered.items()})
+        if self.card is not None and self.by_host:
+            makers = {name: partial(_moved, self, make) for name, make in makers.items()}
+            self.small = partial(_moved, self, self.small)
+        elif self.card is not None and self.tensor is not None:
+            self.small = self.tensor
+        makers |= makers_of(self.gathered, makers)
         if self.beside is not None:
             makers.update(dict.fromkeys(self.beside.names, lambda core: None))  # never called: they are there
         self.makers = makers  # at once: another thread that iterates must not see a part of them
 
-    def batch(self, core: _leat.Batch) -> Batch:
-        """A batch of this form."""
+    def batch(self, core: Any) -> Batch:
+        """A batch of this form, of the engine's or of one on a card."""
         made = Batch(core, self)
         if self.beside is not None and not self.hidden:
-            values, broken = self.beside.read(core)
-            made._values.update(values)
+            values, broken = self.beside.read(core.host() if isinstance(core, _leat.DeviceBatch) else core)
+            made._values.update({name: self.moved(value) for name, value in values.items()})
             if broken:
                 made._values[".errors"] = sorted([*made.errors, *(_lacking(made, *each) for each in broken)])
         return made
@@ -131,6 +159,15 @@ class Form:
         if ragged:
             return lambda core: Ragged(tensor(core.dlpack(i)), tensor(core.dlpack_offsets(i)))
         return lambda core: tensor(core.dlpack(i))
+
+
+def _moved(form: Form, make: Callable[[Any], Any], core: Any) -> Any:
+    return form.moved(make(core))
+
+
+def makers_of(gathered: dict[str, tuple[Rows, str]], numbers: dict[str, Any]) -> dict[str, Any]:
+    """How rows become values, by those of the outputs that have their numbers."""
+    return {name: partial(_gathered, rows, numbers[of]) for name, (rows, of) in gathered.items()}
 
 
 def _gathered(rows: Rows, numbers: Callable[[_leat.Batch], Any], core: _leat.Batch) -> Any:
@@ -258,8 +295,7 @@ class Batch(Mapping[str, Any]):
         if make is None:
             how = ' by name; by number, a Loader with yields="tuple" gives them' if isinstance(name, int) else ""
             raise KeyError(f"no output {name!r}: this batch has {', '.join(self._form.makers)}{how}")
-        assert self._core is not None
-        value = values[name] = make(self._core)
+        value = values[name] = make(self._core)  # type: ignore[arg-type]  # None: its makers need none
         return value
 
     def __iter__(self) -> Iterator[str]:
@@ -281,7 +317,8 @@ class Batch(Mapping[str, Any]):
         """Its display in a notebook: the outputs, and the first rows as pictures with their boxes."""
         from . import html
 
-        return html.batch(self, self._form.meaning or html.Meaning())
+        shown = self.to("cpu") if self._form.card is not None else self
+        return html.batch(shown, self._form.meaning or html.Meaning())
 
     def __reduce__(self) -> tuple[Any, ...]:
         made = self._map(_picklable)  # every value; pickling and deep copies copy the memory
@@ -379,10 +416,10 @@ class Batch(Mapping[str, Any]):
 
         return list(parts_of(self, check.integer("n", n, 1)))
 
-    def _map(self, function: Callable[[Any], Any]) -> Batch:
-        """Another batch: `function` of each tensor."""
+    def _map(self, function: Callable[[Any], Any], but: Collection[str] = ()) -> Batch:
+        """Another batch: `function` of each tensor, without the outputs of `but`."""
         values: dict[str, Any] = {}
-        for name in self:
+        for name in set(self) - set(but) if but else self:
             value = self[name]
             values[name] = _mapped(function, value)
         for name in ("ids", "domains", "row_keys", "valid"):
@@ -395,13 +432,28 @@ class Batch(Mapping[str, Any]):
         if self._form.framework != "torch":
             raise TypeError(f"{what} works on tensors: open the Loader with framework='torch'")
 
-    def to(self, device: Any, non_blocking: bool = True) -> Batch:
-        """The batch on a device: every tensor moved by ``Tensor.to``; lists stay. Needs ``framework="torch"``."""
+    def to(self, device: Any, non_blocking: bool = True, *, out: Mapping[str, Any] | None = None) -> Batch:
+        """The batch on a device: every tensor moved by ``Tensor.to``; lists stay. Needs ``framework="torch"``.
+
+        Args:
+            device: of PyTorch.
+            non_blocking: copies from pinned memory do not wait.
+            out: ``{name: tensor}``: outputs that are written into tensors of yours, of their shape and dtype, such as
+                those that a CUDA graph was captured with. The batch has these tensors then.
+
+        Raises:
+            ValueError: a tensor of `out` has another shape or dtype. KeyError: there is no such output.
+        """
         self._torch("to()")
         import torch
 
         device = torch.device(device)  # a dtype would change ids and offsets as well
-        return self._map(lambda t: t.to(device, non_blocking=non_blocking))
+        for name, tensor in (out or {}).items():
+            _check_room(name, self[name], tensor)
+        made = self._map(lambda t: t.to(device, non_blocking=non_blocking), set(out or ()))
+        for name, tensor in (out or {}).items():
+            made._values[name] = tensor.copy_(self[name], non_blocking=non_blocking)
+        return made
 
     def pin_memory(self) -> Batch:
         """A copy in PyTorch's pinned memory, from which copies to a GPU can run asynchronously."""
@@ -428,6 +480,16 @@ class Batch(Mapping[str, Any]):
         form.makers = dict.fromkeys(self, lambda core: None)  # never called: all values are there
         form.meaning = self._form.meaning
         return Batch(None, form, self._map(lambda t: t.numpy())._values)
+
+
+def _check_room(name: str, value: Any, tensor: Any) -> None:
+    if not hasattr(value, "copy_"):
+        raise ValueError(f"output {name!r} is {type(value).__name__}, and no tensor to write into another one")
+    if value.shape != tensor.shape or value.dtype != tensor.dtype:
+        raise ValueError(
+            f"out[{name!r}] is {tensor.dtype} of shape {tuple(tensor.shape)}, and the output {value.dtype} of shape "
+            f"{tuple(value.shape)}; drop_last=True makes batches of one size"
+        )
 
 
 def _mapped(function: Callable[[Any], Any], value: Any) -> Any:

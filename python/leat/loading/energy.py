@@ -3,8 +3,9 @@
     RAPL    processor packages and their memory: /sys/class/powercap/intel-rapl:N/energy_uj, microjoules, which wrap
     NVML    GPUs: nvmlDeviceGetTotalEnergyConsumption of libnvidia-ml.so.1, millijoules since the driver was loaded
 
-Both count the whole device, whoever uses it. If neither can be read, CPU seconds of this process stand in: they are no
-energy, and are not called so.
+Both count the whole device, whoever uses it: a part of a GPU (MIG) has no counter of its own. The GPUs are those that
+CUDA_VISIBLE_DEVICES names, by UUID or by number in the order of the bus; without it, all that may be read. If there is
+no counter, CPU seconds of this process stand in: they are no energy, and are not called so.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +67,7 @@ def _number(path: Path) -> int:
 
 
 class Nvml:
-    """Energy of the GPUs of this machine, in joules since it was opened."""
+    """Energy of the GPUs that this process sees, in joules since it was opened."""
 
     def __init__(self, load: Callable[[str], Any] = ctypes.CDLL) -> None:
         """
@@ -72,17 +75,48 @@ class Nvml:
             OSError: there is no NVML, or no GPU that counts.
         """
         self._library = load(NVML)
-        count = ctypes.c_uint()
         self._call("nvmlInit_v2")
-        self._call("nvmlDeviceGetCount_v2", ctypes.byref(count))
         self._devices: list[ctypes.c_void_p] = []
-        for i in range(count.value):
-            device = ctypes.c_void_p()
-            self._call("nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(i), ctypes.byref(device))
-            self._devices.append(device)
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        why = "NVML knows no GPU" if visible is None else f"CUDA_VISIBLE_DEVICES={visible} names no GPU"
+        for name in map(str, range(self._count())) if visible is None else _until_none(visible):
+            try:
+                device = self._named(name)
+                self._used(device)
+            except OSError as e:  # it is closed to this process, or has no counter
+                why = str(e)
+                continue
+            if device.value not in [d.value for d in self._devices]:  # as for two parts of one
+                self._devices.append(device)
         if not self._devices:
-            raise OSError("NVML knows no GPU")
+            raise OSError(why)
         self._before = self._sum()
+
+    def _count(self) -> int:
+        count = ctypes.c_uint()
+        self._call("nvmlDeviceGetCount_v2", ctypes.byref(count))
+        return count.value
+
+    def _named(self, name: str) -> ctypes.c_void_p:
+        """By number, by the beginning of its UUID, or by the UUID of one of its parts."""
+        if name.isdecimal():
+            return self._handle("nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(int(name)))
+        if name.startswith("MIG-"):
+            part = self._handle("nvmlDeviceGetHandleByUUID", name.encode())
+            return self._handle("nvmlDeviceGetDeviceHandleFromMigDeviceHandle", part)
+        uuid = ctypes.create_string_buffer(96)
+        for i in range(self._count()):
+            with suppress(OSError):
+                device = self._named(str(i))
+                self._call("nvmlDeviceGetUUID", device, uuid, ctypes.c_uint(len(uuid)))
+                if uuid.value.decode().startswith(name):
+                    return device
+        raise OSError(f"NVML knows no {name}")
+
+    def _handle(self, function: str, given: Any) -> ctypes.c_void_p:
+        device = ctypes.c_void_p()
+        self._call(function, given, ctypes.byref(device))
+        return device
 
     def _call(self, name: str, *arguments: Any) -> None:
         try:
@@ -93,15 +127,21 @@ class Nvml:
             raise OSError(f"{name} failed with code {code}")
 
     def _sum(self) -> int:
-        total = 0
-        for device in self._devices:
-            used = ctypes.c_ulonglong()
-            self._call("nvmlDeviceGetTotalEnergyConsumption", device, ctypes.byref(used))
-            total += used.value
-        return total
+        return sum(map(self._used, self._devices))
+
+    def _used(self, device: ctypes.c_void_p) -> int:
+        used = ctypes.c_ulonglong()
+        self._call("nvmlDeviceGetTotalEnergyConsumption", device, ctypes.byref(used))
+        return used.value
 
     def joules(self) -> float:
         return (self._sum() - self._before) / 1e3
+
+
+def _until_none(named: str) -> Iterator[str]:
+    """The names of GPUs up to the first that is none, as CUDA takes them."""
+    names = (name.strip() for name in named.split(","))
+    return takewhile(lambda name: name.isdecimal() or name.startswith(("GPU-", "MIG-")), names)
 
 
 class Meter:

@@ -148,8 +148,7 @@ class Taking(Deciding, Reader):
         form = self._form
         if self._distributed:
             self._agreement.check()
-        stored = form.beside is not None and not form.beside.looks
-        core, batch = self._taken_once(number) if stored else self._taken(number)
+        core, batch = self._taken_once(number) if form.needs() is False else self._taken(number)
         if core is None:
             self._agreement.check()
             if self._feedback is not None:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from .. import _leat, check, ranks
 from ..data.dataset import Dataset
+from ..device.card import card_of
 from ..device.table import Rows
 from ..files import writing
 from ..mixtures.mixing import Mix, source_options
@@ -19,7 +20,7 @@ from ..privacy import RunningArgmax, TreeCounter
 from ..program import Outputs, entries
 from ..sharing.job import job_core
 from ..stores.store import Store
-from . import html, opening
+from . import html, on_card, opening
 from .agreement import Agreement
 from .consumer import Consumer
 from .context import HOW
@@ -123,6 +124,11 @@ class Loader(Planning):
             the numbers that an output has, gathered as ``batch[name]`` is asked for (docs/device.md).
         counters: ``{name: counter}``: counters of ``leat.privacy`` whose states are a part of the loader's, so that
             both go on together (docs/privacy.md).
+        device: ``"cuda"``, ``"cuda:1"``: batches come as tensors of that card, copied while they fill and while the
+            model works on those before (docs/device.md). ``None``: in the host's memory.
+        prefetch: with `device`: batches that are copied before they are asked for.
+        device_budget_bytes: with `device`: bound of the card's memory for batches on their way and those that you keep.
+            ``None``: half of what is free as the loader opens.
 
     Raises:
         ValueError: an argument is not valid, or the budget holds no three batches (:class:`leat.BudgetError`).
@@ -174,8 +180,12 @@ class Loader(Planning):
         share: Literal["job"] | None = None,
         stores: Mapping[str, Store | tuple[Rows, str]] | None = None,
         counters: Mapping[str, TreeCounter | RunningArgmax] | None = None,
+        device: Any = None,
+        prefetch: int = 2,
+        device_budget_bytes: int | None = None,
     ) -> None:
         opening.check_together(dataset, sampler, in_order, mixture, yields, share, tp_read)
+        card = None if device is None else card_of(device)
         asked: dict[str, Any] = {
             "batch_size": batch_size,
             "global_batch_size": global_batch_size,
@@ -203,6 +213,7 @@ class Loader(Planning):
         self._share = share
         self._resuming = False
         self._log_dir = None if log_dir is None else os.fspath(log_dir)
+        self._outputs = rows.outputs
         self._entries = None if rows.outputs is None else entries(rows.outputs)
         marks, looks = on_error != "raise", bool(in_order) and share is None
         self._form = opening.form_of(rows, self._entries, framework, stores, seed, marks, looks)
@@ -216,6 +227,11 @@ class Loader(Planning):
         check.choice("cp", cp, HOW)
         self._peers = joined(self.mesh, self._form, cp, cp_outputs, first, in_order)
         program = program_of(rows.outputs, self.dataset, self._form, seed, in_order)
+        if card is not None and not self._form.hidden:
+            on_card.check_together(device, share, tp_read, self._form.framework)
+            ahead = check.integer("prefetch", prefetch, 0, 256)
+            budget = 0 if device_budget_bytes is None else check.integer("device_budget_bytes", device_budget_bytes, 1)
+            self._form.card = on_card.OnCard(card, ahead, budget)
         self._facts = {
             "the data set": self.dataset.fingerprint,
             "seed": str(seed),
@@ -266,7 +282,7 @@ class Loader(Planning):
         """Opens the library's loader, with what decides about it and what runs its functions."""
         if not self._options["in_order"] and self._log_dir is not None:
             os.makedirs(self._log_dir, exist_ok=True)
-        self._core = _leat.Loader.open(**self._options)
+        self._core = self._opened()
         self._open_decisions(mixture, self._leads(), log)
         self._calls = program.calls(self._core, on_error, self._options["weight"])
         if self._share is not None:
@@ -283,8 +299,21 @@ class Loader(Planning):
         # Ends the engine's work for this loader when it is no longer referred to, whoever still holds an iterator's
         # core. Not at exit: a daemon thread that iterates would then see an error; the engine's threads touch nothing
         # of Python.
-        self._finalizer = weakref.finalize(self, _close, self._core, self._calls)
+        self._finalizer = weakref.finalize(self, _close, self._core, self._calls, self._form.card)
         self._finalizer.atexit = False
+
+    def _opened(self) -> _leat.Loader:
+        """The library's loader; for a card one with its memory pinned, and up to where its rows are smallest."""
+        there = self._form.card
+        if there is None or self._form.by_host:
+            return _leat.Loader.open(**self._options)
+        core, tables = on_card.opened(self._options, self._outputs, self.dataset.schema, there.card)
+        try:
+            there.open(core, tables)
+        except BaseException:
+            core.close()
+            raise
+        return core
 
     def _leads(self) -> bool:
         """Whether this process is the first of those that read together."""
@@ -335,6 +364,8 @@ class Loader(Planning):
         found: dict[str, Any] = json.loads(self._core.stats())
         if self._calls is not None:
             found["python"] = self._calls.about(found)
+        if self._form.card is not None and not self._form.by_host:
+            found["device"] = self._form.card.stats()
         found["energy"] = self._energy.told(found["samples"])
         found["agreement"] = f"{ranks.short_hash(repr(self._common())):016x}"
         return found
@@ -377,7 +408,9 @@ class Loader(Planning):
         return f"<leat.Loader of {self.dataset!r}, global batch {self._global}, rank {self.rank} of {self.world_size}>"
 
 
-def _close(core: _leat.Loader, calls: Any) -> None:
+def _close(core: _leat.Loader, calls: Any, card: on_card.OnCard | None = None) -> None:
+    if card is not None:
+        card.close()
     core.close()
     if calls is not None:
         calls.close()

@@ -95,7 +95,7 @@ def rows_of(
     return Rows(dataset, outputs, batch_size, grouped, lines)
 
 
-def check_gathered(gathered: Mapping[str, Any], taken: Sequence[str]) -> None:
+def check_gathered(gathered: Mapping[str, Any], taken: Sequence[str], framework: str) -> None:
     """Refuses what is no pair of rows and an output that there is."""
     for name, given in gathered.items():
         if len(given) != 2 or not isinstance(given[0], DeviceRows) or not isinstance(given[1], str):
@@ -108,6 +108,11 @@ def check_gathered(gathered: Mapping[str, Any], taken: Sequence[str]) -> None:
             )
         if name in taken:
             raise ValueError(f"{name}: an output and rows that are gathered have the same name")
+        if framework == "numpy" and given[0].device != "cpu":
+            raise ValueError(
+                f"store {name!r}: {given[0].device} gathers its rows into tensors, which framework='numpy' has none "
+                "of: open the Loader with framework='torch', or the rows with device='cpu'"
+            )
 
 
 def form_of(
@@ -119,19 +124,21 @@ def form_of(
     marks: bool,
     looks: bool,
 ) -> Form:
-    """The form of batches, with the stores whose values come with them; `marks`, `looks`: of :class:`Beside`."""
+    """The form of batches, with the stores whose values come with them; `marks`: of :class:`Beside`; `looks`: of
+    :class:`Form`."""
     form = Form(check.framework(framework))
+    form.looks = looks
     if rows.lines is not None:
         form.length, form.multiple = rows.lines.length, rows.lines.multiple
     form.meaning = html.meaning(rows.dataset.schema, rows.dataset.classes, outputs)
     taken = list(rows.dataset.schema) if outputs is None else [name for entry in outputs for name in entry.outputs]
     if isinstance(stores, Mapping):
         form.gathered = {name: given for name, given in stores.items() if isinstance(given, tuple)}
-        check_gathered(form.gathered, taken)
+        check_gathered(form.gathered, taken, form.framework)
         stores = {name: store for name, store in stores.items() if name not in form.gathered}
         taken += form.gathered
     if stores:
         form.beside = Beside(stores, taken, seed, form.framework)
         form.beside.check(rows.dataset)
-        form.beside.marks, form.beside.looks = marks, looks
+        form.beside.marks = marks
     return form

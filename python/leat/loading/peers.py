@@ -9,14 +9,16 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from .. import ranks
 from ..data.ragged import Ragged
+from ..device.table import Rows
 from ..errors import Error
-from .batch import Batch, Form, RowError
+from .batch import Batch, Form, RowError, makers_of
 from .context import Slices
 from .mesh import Mesh
 
@@ -34,7 +36,7 @@ class PeerError(Error):
 class Peers:
     """The tensor-parallel peers of this process on its host; the first one reads."""
 
-    def __init__(self, group: Any) -> None:
+    def __init__(self, group: Any, gathered: dict[str, tuple[Rows, str]]) -> None:
         dist = ranks.distributed()
         if dist is None or group is None:
             raise ValueError(
@@ -42,6 +44,7 @@ class Peers:
                 "of the tensor-parallel ranks, such as a DeviceMesh"
             )
         self.dist, self.group = dist, group
+        self.gathered = gathered  #: rows that each process gathers itself, by the numbers that it is sent
         self.device = "cuda" if "nccl" in str(dist.get_backend(group)) else "cpu"
         everyone, there = dist.get_process_group_ranks(group), ranks.on_this_host()
         here = [rank for rank in everyone if there is None or rank in there]
@@ -89,6 +92,8 @@ class Peers:
         outputs: list[Any] = []
         tensors: list[Any] = []
         for name in batch:
+            if name in self.gathered:
+                continue
             value = batch[name]
             if isinstance(value, Ragged):
                 parts = [value.values, value.offsets]
@@ -140,7 +145,8 @@ class Peers:
         for name in ("epoch", "step", "size"):
             values["." + name] = header[name]
         form = Form("torch")
-        form.makers = dict.fromkeys(names, lambda core: None)  # never called: all values are there
+        form.makers = dict.fromkeys(names, lambda core: None)  # never called: these values are there
+        form.makers |= makers_of(self.gathered, {of: partial(lambda of, core: values[of], of) for of in names})
         return Batch(None, form, values)
 
 
@@ -159,7 +165,7 @@ def joined(
     if first and mesh.tp.size > 1 and mesh.reads:
         if form.framework != "torch":
             raise ValueError("tp_read='first' sends tensors: open the Loader with framework='torch'")
-        peers = Peers(mesh.tp_group)
+        peers = Peers(mesh.tp_group, form.gathered)
     form.hidden = not mesh.reads or not (peers is None or peers.reads)
     if mesh.cp.size > 1 and not form.hidden:
         form.slices = Slices(mesh.cp, cp, cp_outputs)

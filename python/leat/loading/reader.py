@@ -29,7 +29,8 @@ class Reader(Closing):
     _tail: str
     _yields: str
     _loaded = False  # a position, by load_state_dict, in which nothing was read yet
-    _ahead: weakref.ref[Batch] | None = None  # the peeked batch, if it is kept
+    _ahead: weakref.ref[Batch] | None = None  # the peeked batch, if it is kept, ...
+    _there: Any = None  # ... and what is on a card of it
 
     # ---- batches -----------------------------------------------------------------------------------------------------
 
@@ -40,12 +41,12 @@ class Reader(Closing):
 
     def _taken(self, number: int) -> tuple[_leat.Batch | None, Batch | None]:
         """The engine's next batch, and the one made of it if it was peeked at."""
-        # Values of stores are read before the position moves: after an error of theirs the batch comes again.
-        ahead = self._look() if self._form.beside is not None and self._form.beside.looks else None
+        # Stores are read, and cards reached, before the position moves: after an error of theirs the batch comes again.
+        ahead = self._look() if self._form.needs() else None
         core = self._got(self._next, number)
-        batch = None if core is None else self._seen(core)
+        batch = None if core is None else self._seen(core) or self._again(core)
         del ahead  # kept until here
-        self._ahead = None
+        self._ahead = self._there = None
         return core, batch
 
     def _got(self, function: Callable[..., _leat.Batch | None], *args: int) -> _leat.Batch | None:
@@ -71,19 +72,28 @@ class Reader(Closing):
         core = self._got(self._peek)
         if core is None:
             return None
-        batch = self._seen(core) or self._batch(core)
+        batch = self._seen(core) or self._again(core) or self._batch(core)
         self._ahead = weakref.ref(batch)
+        if self._form.card is not None:
+            self._there = batch._core
         return batch
+
+    def _again(self, core: _leat.Batch) -> Batch | None:
+        """A batch that was peeked at and let go of, if it is this one and on a card, where it comes once."""
+        there = self._there
+        return self._form.batch(there) if isinstance(there, _leat.DeviceBatch) and there.same(core) else None
 
     def _seen(self, core: _leat.Batch) -> Batch | None:
         """The batch that was peeked at, if it is this one and is kept."""
         ahead = None if self._ahead is None else self._ahead()
-        return ahead if ahead is not None and core.same(ahead._core) else None
+        there = None if ahead is None else ahead._core
+        return ahead if there is not None and there.same(core) else None
 
     def _batch(self, core: _leat.Batch) -> Batch:
+        there = self._form.there(core)
         if not self._form.makers:
-            self._form.learn(core)
-        return self._form.batch(core)
+            self._form.learn(there)
+        return self._form.batch(there)
 
     def _given(self, batch: Batch) -> Any:
         """A batch as iterating gives it: itself, or its outputs, with `valid` if there can be padding."""

@@ -11,6 +11,8 @@ import numpy as np
 
 from .. import _leat, check, ranks
 from ..errors import UnsupportedError
+from ..device.card import card_of
+from ..loading import on_card
 from ..loading.agreement import Agreement
 from ..loading.batch import Batch
 from ..loading.reader import Pass, Reader
@@ -39,6 +41,8 @@ def attach(
     tail: Literal["pad", "drop", "uneven"] = "pad",
     framework: Literal["torch", "numpy", "auto"] | None = None,
     yields: Literal["dict", "tuple"] | None = None,
+    device: Any = None,
+    device_budget_bytes: int | None = None,
     folder: Folder = None,
     label: str | None = None,
     patience: float | None = 10.0,
@@ -71,6 +75,9 @@ def attach(
         tail: the treatment of the last rows of an epoch: ``"pad"``, ``"drop"``, ``"uneven"``.
         framework: ``"torch"``, ``"numpy"``, or ``"auto"``: torch if it is imported. None: as in the port's loader.
         yields: ``"dict"`` or ``"tuple"``. None: as in the port's loader.
+        device: ``"cuda"``: batches come on that card, as of a :class:`leat.Loader`: from the port's memory there if it
+            has ``device=`` of the same card, so that they cross the link once for all readers, else from the host.
+        device_budget_bytes: bound of the card's memory for batches of this reader. None: half of what is free.
         folder: that of the port's socket. None: as for :class:`leat.Port`.
         label: shown by ``leat port stat``. None: the name of this process.
         patience: the seconds to wait for a port that is not there: when attaching and, once the port has ended, for
@@ -120,9 +127,12 @@ def attach(
         "samples": ids,
         "seed": check.seed(seed),
     }
+    card = None if device is None else card_of(device)
+    budget = 0 if device_budget_bytes is None else check.integer("device_budget_bytes", device_budget_bytes, 1)
+    there = None if card is None else on_card.OnCard(card, 0, budget)
     core = _leat.Attached.open(**options)
     try:
-        return Attached(core, name, size, (found, count, distributed), tail, framework, yields, options["key"])
+        return Attached(core, name, size, (found, count, distributed), tail, framework, yields, options, there)
     except BaseException:
         core.close()
         raise
@@ -156,9 +166,10 @@ class Attached(Reader):
         tail: str,
         framework: str | None,
         yields: str | None,
-        key: int,
+        options: dict[str, Any],
+        there: on_card.OnCard | None,
     ) -> None:
-        self._key = key
+        self._key = options["key"]
         self.name = name  #: of the port
         self.about: dict[str, Any] = json.loads(core.about())  #: the port's description of itself
         told = self.about.get("about", {})
@@ -169,11 +180,27 @@ class Attached(Reader):
         self._yields = yields or told.get("yields", "dict")
         self._core = core
         self._next, self._peek = core.next, core.peek
-        self._finalizer = weakref.finalize(self, core.close)
+        self._open_there(there, told.get("tables", []) if options["outputs"] is None else [])
+        self._finalizer = weakref.finalize(self, _close, core, there)
         self._finalizer.atexit = False
         fingerprint = str(self.about["fingerprint"])
         reads = f"port {name!r} over data of fingerprint {fingerprint[:8]}"
         self._agreement = Agreement(distributed, self._finalizer, reads, fingerprint)
+
+    def _open_there(self, there: on_card.OnCard | None, tables: list[Any]) -> None:
+        """Takes batches to a card; `tables`: of what the port's own outputs become there."""
+        if there is None and tables:
+            names = ", ".join(repr(table[0]) for table in tables)
+            raise UnsupportedError(
+                f"port {self.name!r} serves a card, which makes values of the bytes of {names}: attach with "
+                "device='cuda', or with outputs= of your own"
+            )
+        if there is None:
+            return
+        on_card.check_together(there.card.name, None, None, self._form.framework)
+        self._form.card = there
+        if not self._form.by_host:
+            there.open(self._core, [on_card.table_told(table) for table in tables])
 
     def __iter__(self) -> Iterator[Any]:
         self._agreement.begin(self._core.epoch())
@@ -217,6 +244,8 @@ class Attached(Reader):
     def stats(self) -> dict[str, Any]:
         """Statistics since it was attached; docs/ports.md names the keys."""
         found: dict[str, Any] = json.loads(self._core.stats())
+        if self._form.card is not None and not self._form.by_host:
+            found["device"] = self._form.card.stats()
         return found
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -230,3 +259,9 @@ class Attached(Reader):
             f"<leat.attach({self.name!r}), batches of {self.batch_size}, rank {self.rank} of {self.world_size}"
             f"{'' if self._finalizer.alive else ', closed'}>"
         )
+
+
+def _close(core: _leat.Attached, there: on_card.OnCard | None) -> None:
+    if there is not None:
+        there.close()
+    core.close()

@@ -24,6 +24,7 @@ def form_of(said: Mapping[str, Any], framework: str | None) -> Form:
         length = about.get("length")
         form.length = None if length is None else int(length)
         form.multiple = int(about.get("multiple", 1))
+        form.looks = True
     except (AttributeError, TypeError, ValueError) as e:
         if framework is not None and "framework" in str(e):
             raise

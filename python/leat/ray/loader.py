@@ -17,13 +17,13 @@ import ray
 from .. import _leat, check
 from ..errors import BrokenSampleError, BudgetError, InvalidError, UnsupportedError
 from ..loading.batch import Batch
+from ..loading.cutting import Cut, cut
 from ..loading.lineage import Lineage
 from ..loading.loader import Loader as Local
 from ..loading.making import rows_of
 from ..loading.programs import Program
 from ..ops import MapBatch
 from ..program import NO_OUTPUTS, entries, has_functions
-from .cutting import Cut, cut
 from .flow import Flow, Job, Key, Run
 from .parts import Assembling, made_of
 from .stages import Stage
@@ -72,6 +72,8 @@ class Loader(Local):
     ) -> None:
         if not ray.is_initialized():
             raise InvalidError("Ray is not connected: call ray.init(address=...) first")
+        if options.get("device") is not None:
+            raise UnsupportedError("leat.ray.Loader does not go with device=: batch.to(device) moves each batch")
         if options.get("share"):
             raise UnsupportedError("leat.ray.Loader does not go with share=: each process asks the cluster itself")
         self._report, options["error_report"] = options.get("error_report"), None

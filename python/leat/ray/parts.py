@@ -12,8 +12,8 @@ from ..data.schema import Field
 from ..errors import BrokenSampleError
 from ..loading.applying import OpenProgram
 from ..loading.batch import Batch
+from ..loading.cutting import Tail
 from ..program import Out
-from .cutting import Tail
 
 Array = np.ndarray[Any, Any]
 SMALL = ("ids", "domains", "row_keys", "valid")

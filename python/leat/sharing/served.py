@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import weakref
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from .. import _leat, check
@@ -17,6 +18,7 @@ HELD = 1 << 30  #: bytes lent to consumers, if the memory allows it
 class Shared(Protocol):
     """A loader whose batches are made for several processes: :class:`leat.Loader`."""
 
+    dataset: Any
     mesh: Any
     rank: int
     world_size: int
@@ -31,6 +33,7 @@ class Shared(Protocol):
     _mixture: Any
     _elsewhere: bool
     _options: dict[str, Any]
+    _outputs: Any
     _sampler: Any
     _share: Any
     _tail: Any
@@ -45,15 +48,26 @@ class Served(Closing):
     """
 
     def __init__(
-        self, loader: Shared, name: str, folder: Folder = None, group: str | None = None, part: tuple[int, int] = (0, 1)
+        self,
+        loader: Shared,
+        name: str,
+        folder: Folder = None,
+        group: str | None = None,
+        part: tuple[int, int] = (0, 1),
+        open_: Callable[[dict[str, Any]], tuple[_leat.Loader, dict[str, Any]]] | None = None,
+        mirrors: _leat.DeviceMirrors | None = None,
     ) -> None:
+        """`open_`: opens the loader by its options, and says what readers must know of it beside the rest."""
         refuse(loader)
-        core = _leat.Loader.open(**{**loader._options, **_options(loader, *part)})
+        options = {**loader._options, **_options(loader, *part)}
+        core, more = (_leat.Loader.open(**options), dict[str, Any]()) if open_ is None else open_(options)
         try:
             state = json.loads(loader._core.state())
             if loader._share is None and (state["at"]["epoch"] or state["at"]["row"]):
                 core.load_state(json.dumps(state))
-            self._core = _leat.Port.open(core, name, path_of(folder), group, json.dumps(_told(loader)))
+            self._core = _leat.Port.open(
+                core, name, path_of(folder), group, json.dumps({**_told(loader), **more}), mirrors
+            )
         except BaseException:
             core.close()
             raise

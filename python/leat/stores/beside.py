@@ -45,7 +45,6 @@ class Beside:
         if both:
             raise ValueError(f"{', '.join(both)}: an output and a value of a store have the same name")
         self.marks = False  # a broken row is one that is missing; else it is an error
-        self.looks = False  # a batch is looked at before it is handed out, so that an error moves no position
         self._reading: Future[None] | None = None
 
     def _values(self, name: str) -> dict[str, str]:

@@ -206,14 +206,14 @@ def _array(name: str, field: Field, value: Any, waits: list[Callable[[], None]],
     if tensor.dtype == torch.float64 and target == "float32" and not tensor.is_cuda:
         return _converted(name, tensor.numpy(), field, target, where), target
     if tensor.is_cuda:
-        room = torch.empty(tensor.shape, dtype=wanted, pin_memory=True)
+        room = torch.empty(tensor.shape, dtype=wanted, device="cpu", pin_memory=True)
         room.copy_(tensor.to(wanted), non_blocking=True)
         event = torch.cuda.Event()  # type: ignore[no-untyped-call]
         event.record(torch.cuda.current_stream(tensor.device))
         waits.append(event.synchronize)
         tensor = room
     else:
-        tensor = torch.empty(tensor.shape, dtype=wanted).copy_(tensor)
+        tensor = torch.empty(tensor.shape, dtype=wanted, device="cpu").copy_(tensor)
     return (tensor.view(torch.int16).numpy().view(np.uint16) if target == "bfloat16" else tensor.numpy()), target
 
 

@@ -1,5 +1,5 @@
 /*
- * Rows of a table in the host's memory, gathered by the card itself: out[i] = table[ids[i]], as they are or as float32.
+ * Rows of a table in the host's memory, gathered by the card itself: out[i] = table[ids[i]], as they are or converted.
  * A row that is not there is zero, and the fault says so.
  *
  * A few lanes (threads side by side, a power of two) read a row together, a word each; the bus carries lines of 128
@@ -41,6 +41,32 @@ KERNEL_FUNCTION u32 gather_half(u32 h)
     return sign | kernel_float_bits((float)(h & 0x3ff) * 0x1p-24f); /* subnormal: a multiple of 2^-24 */
 }
 
+/* The bits of a float64 as those of the nearest float32. A NaN keeps its sign and the upper bits of its payload and
+ * becomes quiet, as by processors; a card's own conversion knows one NaN. */
+KERNEL_FUNCTION u32 gather_double(u64 bits)
+{
+    if (bits << 1 > 0xffe0000000000000)
+        return (u32)(bits >> 32 & 0x80000000) | 0x7fc00000 | (u32)(bits >> 29 & 0x3fffff);
+    return kernel_float_bits((float)kernel_bits_double(bits));
+}
+
+/* The bits of a float32 as those of the nearest float16 or bfloat16, of two the even one. A NaN stays one. */
+KERNEL_FUNCTION u32 gather_to_half(u32 bits)
+{
+    const u32 sign = bits >> 16 & 0x8000, rest = bits & 0x7fffffff;
+    if (rest > 0x7f800000)
+        return sign | 0x7e00 | (rest >> 13 & 0x3ff);
+    if (rest >= 0x477ff000) /* 65520 */
+        return sign | 0x7c00;
+    if (rest < 0x38800000) /* subnormal: the adder rounds to a multiple of 2^-24 */
+        return sign | (kernel_float_bits(kernel_bits_float(rest) + 0.5f) - 0x3f000000);
+    return sign | ((rest + 0xfff + (rest >> 13 & 1) - (112u << 23)) >> 13);
+}
+KERNEL_FUNCTION u32 gather_to_bfloat(u32 bits)
+{
+    return (bits & 0x7fffffff) > 0x7f800000 ? bits >> 16 | 0x40 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+}
+
 /* Value `e` of those in a word, as the bits of a float32. */
 KERNEL_FUNCTION u32 gather_value(const u32 *parts, u32 e, u32 from)
 {
@@ -69,7 +95,7 @@ KERNEL_FUNCTION u32 gather_value(const u32 *parts, u32 e, u32 from)
     case FROM_BF16:
         return low << 16;
     case FROM_F64:
-        return kernel_float_bits((float)kernel_bits_double(wide));
+        return gather_double(wide);
     case FROM_BOOL:
         return kernel_float_bits((low & 0xff) != 0 ? 1.0f : 0.0f);
     default:
@@ -77,34 +103,47 @@ KERNEL_FUNCTION u32 gather_value(const u32 *parts, u32 e, u32 from)
     }
 }
 
-/* Writes the values of a word as float32. */
-KERNEL_FUNCTION void gather_store(u8 *out, const u32 *parts, u32 word, u32 from)
+/* Writes the values of a word. `as`: FROM_F32, FROM_F16 or FROM_BF16. */
+KERNEL_FUNCTION void gather_store(u8 *out, const u32 *parts, u32 word, u32 from, u32 as)
 {
     const u32 n = word / gather_size(from), together = n < 4 ? n : 4;
     KERNEL_UNROLL
     for (u32 e = 0; e < n; e += together) {
-        u32 values[4];
+        u32 values[4] = {0, 0, 0, 0};
         KERNEL_UNROLL
         for (u32 i = 0; i < together; i++)
             values[i] = gather_value(parts, e + i, from);
-        kernel_store(out + 4 * e, 4 * together, values);
+        if (as == FROM_F32) {
+            kernel_store(out + 4 * e, 4 * together, values);
+            continue;
+        }
+        KERNEL_UNROLL
+        for (u32 i = 0; i < together; i++)
+            values[i] = as == FROM_F16 ? gather_to_half(values[i]) : gather_to_bfloat(values[i]);
+        values[0] |= values[1] << 16;
+        values[1] = values[2] | values[3] << 16;
+        kernel_store(out + 2 * e, 2 * together, values);
     }
 }
 
 /* `word`: bytes of a word, 1 to 16, a power of two, of which table and rows are multiples, and at least those of a
- * value. `from`: the type of values that become float32; 0: they are copied. */
+ * value. `from`: the type of values that are converted; 0: they are copied. */
 KERNEL_FUNCTION void gather_rows(struct leat_gather_args a, u32 word, u32 from)
 {
     const u32 lanes = 1u << a.lanes_log2, lane = threadIdx.x & (lanes - 1);
-    const u32 made = from ? word / gather_size(from) * 4 : word; /* bytes that a word becomes */
+    const u32 size = a.as == FROM_F32 ? 4 : 2;
+    const u32 made = from ? word / gather_size(from) * size : word; /* bytes that a word becomes */
     const u64 together = (u64)gridDim.x * blockDim.x >> a.lanes_log2;
     for (u64 i = ((u64)blockIdx.x * blockDim.x + threadIdx.x) >> a.lanes_log2; i < a.n; i += together) {
         u32 parts[4];
-        if (a.wide)
+        s64 id = (s64)i;
+        if (a.ids && a.wide) {
             kernel_load(a.ids + i * 8, 8, parts);
-        else
+            id = (s64)((u64)parts[1] << 32 | parts[0]);
+        } else if (a.ids) {
             kernel_load(a.ids + i * 4, 4, parts);
-        const s64 id = a.wide ? (s64)((u64)parts[1] << 32 | parts[0]) : (s64)(int)parts[0];
+            id = (s64)(int)parts[0];
+        }
         const bool there = (u64)id < a.count;
         if (!there && lane == 0 && kernel_claim(&a.fault->claimed)) {
             a.fault->id = id;
@@ -122,7 +161,7 @@ KERNEL_FUNCTION void gather_rows(struct leat_gather_args a, u32 word, u32 from)
             if (there)
                 kernel_load(row + (u64)w * word, word, parts);
             if (from)
-                gather_store(out + (u64)w * made, parts, word, from);
+                gather_store(out + (u64)w * made, parts, word, from, a.as);
             else
                 kernel_store(out + (u64)w * word, word, parts);
         }

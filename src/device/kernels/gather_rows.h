@@ -12,7 +12,7 @@ struct leat_gather_fault {
 
 struct leat_gather_args {
     const unsigned char *table;
-    const unsigned char *ids; /* int64 or int32 */
+    const unsigned char *ids; /* int64 or int32; NULL: 0, 1, 2 ... */
     unsigned char *out;       /* at a multiple of 16 */
     struct leat_gather_fault *fault;
     unsigned long long count; /* rows of the table */
@@ -21,6 +21,7 @@ struct leat_gather_args {
     unsigned int period;      /* words, rounded up to a multiple of the lanes */
     unsigned int lanes_log2;  /* threads that work on a row together */
     unsigned int wide;        /* ids are int64 */
+    unsigned int as;          /* enum leat_dtype of values that are converted: float32, float16 or bfloat16 */
     unsigned int shifted;     /* lanes begin at a line of 128 bytes; they are as many as it has words, or more */
 };
 

@@ -1,8 +1,13 @@
 #include "standin.h"
 
+#include <fcntl.h>
 #include <stdio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "device/driver.h"
+#include "device/kernels/convert_pixels.cu.h"
 #include "device/kernels/gather_rows.cu.h"
 
 static struct standin state = {.cards = 4, .driver_version = 12040, .architecture = 90};
@@ -13,12 +18,14 @@ struct standin *standin_state(void)
     return &state;
 }
 
+static _Thread_local int current; /* contexts that this thread has pushed */
+
 #define MAY_FAIL()                                                                                                     \
     if (state.fails && !strcmp(state.fails, __func__))                                                                 \
     return state.code
 #define NEEDS_CONTEXT()                                                                                                \
     MAY_FAIL();                                                                                                        \
-    if (!state.current)                                                                                                \
+    if (!current)                                                                                                      \
     return 201
 
 /* ---- the driver -------------------------------------------------------------------------------- */
@@ -57,6 +64,12 @@ leat_cu_result cuDeviceGet(leat_cu_device *device, int ordinal)
     return ordinal < state.cards ? 0 : LEAT_CU_INVALID_DEVICE;
 }
 
+leat_cu_result cuDeviceGetUuid(uint8_t uuid[16], leat_cu_device device)
+{
+    memset(uuid, 1 + device, 16);
+    return 0;
+}
+
 leat_cu_result cuDeviceGetName(char *name, int room, leat_cu_device device)
 {
     snprintf(name, (size_t)room, "stand-in %d", device);
@@ -79,20 +92,22 @@ leat_cu_result cuDevicePrimaryCtxRetain(leat_cu_handle *context, leat_cu_device 
 leat_cu_result cuCtxPushCurrent_v2(leat_cu_handle context)
 {
     MAY_FAIL();
+    current++;
     __atomic_fetch_add(&state.current, 1, __ATOMIC_RELAXED);
     return 0;
 }
 
 leat_cu_result cuCtxPopCurrent_v2(leat_cu_handle *context)
 {
+    current--;
     __atomic_fetch_sub(&state.current, 1, __ATOMIC_RELAXED);
     return 0;
 }
 
 leat_cu_result cuMemGetInfo_v2(size_t *free, size_t *total)
 {
-    *free = 1000;
-    *total = 5000;
+    *total = state.card_bytes ? state.card_bytes : 1 << 30;
+    *free = *total - state.allocated;
     return 0;
 }
 
@@ -144,6 +159,8 @@ static leat_cu_result range_remove(const uint8_t *p, bool allocated)
 leat_cu_result cuMemHostRegister_v2(void *p, size_t bytes, unsigned flags)
 {
     NEEDS_CONTEXT();
+    if (state.pinning)
+        state.pinning(p);
     if (state.refuses_writable && !(flags & LEAT_CU_HOST_READ_ONLY))
         return LEAT_CU_INVALID_VALUE;
     return range_add(p, bytes, false);
@@ -179,12 +196,26 @@ leat_cu_result cuMemHostGetDevicePointer_v2(leat_cu_memory *at, void *p, unsigne
     return good ? 0 : LEAT_CU_INVALID_VALUE;
 }
 
+leat_cu_result cuPointerGetAttribute(void *value, int attribute, leat_cu_memory at)
+{
+    NEEDS_CONTEXT();
+    pthread_mutex_lock(&lock);
+    const struct range *range = range_of((const uint8_t *)(uintptr_t)at, 1);
+    const uint64_t found = !range                                    ? 0
+                           : attribute == LEAT_CU_POINTER_RANGE_SIZE ? range->bytes
+                                                                     : (uint64_t)(uintptr_t)range->begin;
+    pthread_mutex_unlock(&lock);
+    memcpy(value, &found, sizeof found);
+    return range ? 0 : LEAT_CU_INVALID_VALUE;
+}
+
 /* ---- kernels ----------------------------------------------------------------------------------- */
 
 /* A program, its binary and its module: the variant. */
 struct variant {
     char magic[8];
-    u32 word, from;
+    bool converts; /* the kernel: convert_pixels, else gather_rows */
+    u32 values[4];
 };
 
 leat_cu_result cuModuleLoadData(leat_cu_handle *module, const void *image)
@@ -202,20 +233,33 @@ leat_cu_result cuModuleLoadData(leat_cu_handle *module, const void *image)
 
 leat_cu_result cuModuleGetFunction(leat_cu_handle *function, leat_cu_handle module, const char *name)
 {
+    const struct variant *v = module;
     *function = module;
-    return strcmp(name, "leat_gather_rows") ? 500 : 0;
+    return strcmp(name, v->converts ? "leat_convert_pixels" : "leat_gather_rows") ? 500 : 0;
+}
+
+leat_cu_result cuModuleUnload(leat_cu_handle module)
+{
+    return 0;
 }
 
 struct launch {
     struct variant variant;
-    struct leat_gather_args args;
+    union {
+        struct leat_gather_args args;
+        struct leat_convert_args convert;
+    };
     u32 blocks, threads;
 };
 
 static void run_thread(const void *args)
 {
     const struct launch *l = args;
-    gather_rows(l->args, l->variant.word, l->variant.from);
+    const u32 *v = l->variant.values;
+    if (l->variant.converts)
+        convert_pixels(l->convert, v[0], v[1], v[2], v[3]);
+    else
+        gather_rows(l->args, v[0], v[1]);
 }
 
 /* Requests. The lanes that read 128 bytes together (a warp at most) make one for each line that they touch. */
@@ -229,7 +273,7 @@ static void touched(void *user, u64 thread, const void *p, u32 bytes)
 {
     const struct launch *l = user;
     const struct leat_gather_args *a = &l->args;
-    const u64 row_bytes = (u64)a->words * l->variant.word, lanes = UINT64_C(1) << a->lanes_log2;
+    const u64 row_bytes = (u64)a->words * l->variant.values[0], lanes = UINT64_C(1) << a->lanes_log2;
     const u64 offset = (u64)((const u8 *)p - a->table);
     if ((const u8 *)p < a->table || offset >= a->count * row_bytes)
         return; /* an id */
@@ -250,7 +294,7 @@ static int compare(const void *a, const void *b)
 static void count(const struct launch *l)
 {
     const struct leat_gather_args *a = &l->args;
-    const u64 row_bytes = (u64)a->words * l->variant.word;
+    const u64 row_bytes = (u64)a->words * l->variant.values[0];
     qsort(requests, n_requests, sizeof *requests, compare);
     for (size_t i = 0; i < n_requests; i++)
         state.requests += !i || compare(&requests[i - 1], &requests[i]);
@@ -265,22 +309,108 @@ static void count(const struct launch *l)
 static void run(struct launch *l)
 {
     struct grid grid = {.kernel = run_thread, .args = l, .blocks = l->blocks, .threads = l->threads};
-    if (state.counts) {
+    if (state.counts && !l->variant.converts) {
         requests = malloc((l->args.n * l->args.words + 1) * sizeof *requests);
         n_requests = 0;
         grid.touched = touched;
         grid.user = l;
     }
     grid_run(&grid);
-    if (state.counts) {
+    if (grid.touched) {
         count(l);
         free(requests);
     }
 }
 
-enum { MOST_LATER = 64 };
-static struct launch later[MOST_LATER];
-static int n_later;
+/* ---- streams ----------------------------------------------------------------------------------- */
+
+/* Work waits in its stream until somebody waits for it, if state.later is set: as late as a card may do it. */
+struct event {
+    u64 recorded, done; /* how often */
+    struct stream *stream;
+};
+struct op {
+    enum { LAUNCH, COPY, RECORD, WAIT } kind;
+    struct launch launch;
+    void *to, *from, *snapshot;
+    size_t bytes;
+    struct event *event;
+    u64 number; /* of the record, */
+    struct stream *recorder;
+};
+struct stream {
+    struct op *ops;
+    size_t n, done, room;
+    struct stream *next;
+};
+static struct stream legacy, *streams = &legacy;
+static pthread_mutex_t work = PTHREAD_MUTEX_INITIALIZER;
+
+static struct stream *stream_of(leat_cu_handle handle)
+{
+    return handle ? handle : &legacy;
+}
+
+static void run_one(struct stream *s);
+
+/* Until record `number` of an event, which stands in a stream, is done. */
+static void run_to(struct event *e, u64 number, struct stream *s)
+{
+    while (e->done < number) {
+        if (s->done == s->n)
+            abort();
+        run_one(s);
+    }
+}
+
+static void run_one(struct stream *s)
+{
+    struct op op = s->ops[s->done++];
+    switch (op.kind) {
+    case LAUNCH:
+        run(&op.launch);
+        break;
+    case COPY:
+        memcpy(op.to, op.from, op.bytes);
+        free(op.snapshot);
+        break;
+    case RECORD:
+        op.event->done = op.number > op.event->done ? op.number : op.event->done;
+        break;
+    case WAIT:
+        run_to(op.event, op.number, op.recorder);
+        break;
+    }
+}
+
+static void run_all(struct stream *s)
+{
+    while (s->done < s->n)
+        run_one(s);
+    s->done = s->n = 0;
+}
+
+static leat_cu_result add(leat_cu_handle stream, struct op op)
+{
+    struct stream *s = stream_of(stream);
+    pthread_mutex_lock(&work);
+    if (s->n == s->room) {
+        s->room = s->room ? 2 * s->room : 64;
+        s->ops = realloc(s->ops, s->room * sizeof *s->ops);
+    }
+    if (op.kind == RECORD) {
+        op.number = ++op.event->recorded;
+        op.event->stream = s;
+    } else if (op.kind == WAIT) {
+        op.number = op.event->recorded;
+        op.recorder = op.event->stream;
+    }
+    s->ops[s->n++] = op;
+    if (!state.later)
+        run_all(s);
+    pthread_mutex_unlock(&work);
+    return 0;
+}
 
 leat_cu_result cuLaunchKernel(leat_cu_handle function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                               unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
@@ -288,41 +418,300 @@ leat_cu_result cuLaunchKernel(leat_cu_handle function, unsigned grid_x, unsigned
 {
     NEEDS_CONTEXT();
     struct launch l = {.variant = *(struct variant *)function, .blocks = grid_x, .threads = block_x};
-    memcpy(&l.args, arguments[0], sizeof l.args);
     if (grid_y * grid_z * block_y * block_z != 1 || !grid_x || shared_bytes || extra)
         return LEAT_CU_INVALID_VALUE;
+    if (l.variant.converts)
+        memcpy(&l.convert, arguments[0], sizeof l.convert);
+    else
+        memcpy(&l.args, arguments[0], sizeof l.args);
     if (state.unshifted)
         l.args.shifted = 0;
     __atomic_fetch_add(&state.launched, 1, __ATOMIC_RELAXED);
-    if (!state.later) {
-        run(&l);
-        return 0;
-    }
-    if (n_later == MOST_LATER)
-        return LEAT_CU_OUT_OF_MEMORY;
-    later[n_later++] = l;
+    return add(stream, (struct op){.kind = LAUNCH, .launch = l});
+}
+
+leat_cu_result cuStreamCreate(leat_cu_handle *stream, unsigned flags)
+{
+    NEEDS_CONTEXT();
+    struct stream *s = calloc(1, sizeof *s);
+    pthread_mutex_lock(&work);
+    s->next = streams;
+    streams = s;
+    state.objects++;
+    pthread_mutex_unlock(&work);
+    *stream = s;
     return 0;
 }
 
-static void run_later(void)
+leat_cu_result cuStreamDestroy_v2(leat_cu_handle stream)
 {
-    for (int i = 0; i < n_later; i++)
-        run(&later[i]);
-    n_later = 0;
+    NEEDS_CONTEXT();
+    struct stream *s = stream, **at = &streams;
+    pthread_mutex_lock(&work);
+    run_all(s);
+    while (*at != s)
+        at = &(*at)->next;
+    *at = s->next;
+    state.objects--;
+    pthread_mutex_unlock(&work);
+    free(s->ops);
+    free(s);
+    return 0;
+}
+
+leat_cu_result cuStreamIsCapturing(leat_cu_handle stream, int *status)
+{
+    NEEDS_CONTEXT();
+    *status = state.captures;
+    return 0;
 }
 
 leat_cu_result cuStreamSynchronize(leat_cu_handle stream)
 {
     NEEDS_CONTEXT();
-    run_later();
+    pthread_mutex_lock(&work);
+    run_all(stream_of(stream));
+    pthread_mutex_unlock(&work);
     return 0;
 }
 
 leat_cu_result cuCtxSynchronize(void)
 {
     NEEDS_CONTEXT();
-    run_later();
+    pthread_mutex_lock(&work);
+    for (struct stream *s = streams; s; s = s->next)
+        run_all(s);
+    pthread_mutex_unlock(&work);
     return 0;
+}
+
+leat_cu_result cuStreamWaitEvent(leat_cu_handle stream, leat_cu_handle event, unsigned flags)
+{
+    NEEDS_CONTEXT();
+    return add(stream, (struct op){.kind = WAIT, .event = event});
+}
+
+leat_cu_result cuEventCreate(leat_cu_handle *event, unsigned flags)
+{
+    NEEDS_CONTEXT();
+    *event = calloc(1, sizeof(struct event));
+    __atomic_fetch_add(&state.objects, 1, __ATOMIC_RELAXED);
+    return 0;
+}
+
+leat_cu_result cuEventDestroy_v2(leat_cu_handle event)
+{
+    const leat_cu_result code = cuCtxSynchronize(); /* nobody waits for it any more */
+    free(event);
+    __atomic_fetch_sub(&state.objects, 1, __ATOMIC_RELAXED);
+    return code;
+}
+
+leat_cu_result cuEventRecord(leat_cu_handle event, leat_cu_handle stream)
+{
+    NEEDS_CONTEXT();
+    return add(stream, (struct op){.kind = RECORD, .event = event});
+}
+
+leat_cu_result cuEventQuery(leat_cu_handle event)
+{
+    NEEDS_CONTEXT();
+    const struct event *e = event;
+    pthread_mutex_lock(&work);
+    const bool done = e->done == e->recorded;
+    pthread_mutex_unlock(&work);
+    return done ? 0 : LEAT_CU_NOT_READY;
+}
+
+leat_cu_result cuEventSynchronize(leat_cu_handle event)
+{
+    NEEDS_CONTEXT();
+    struct event *e = event;
+    pthread_mutex_lock(&work);
+    run_to(e, e->recorded, e->stream);
+    pthread_mutex_unlock(&work);
+    return 0;
+}
+
+leat_cu_result cuEventElapsedTime(float *ms, leat_cu_handle begin, leat_cu_handle end)
+{
+    NEEDS_CONTEXT();
+    *ms = 0.5f;
+    return 0;
+}
+
+/* ---- the card's memory ------------------------------------------------------------------------- */
+
+struct block {
+    uint8_t *begin;
+    size_t bytes;
+    int fd; /* memory that other processes can map; -1: such memory of another one */
+    struct block *next;
+};
+static struct block *blocks;
+
+/* Under `work`. */
+static bool add_block(int fd, size_t bytes, bool own, leat_cu_memory *at)
+{
+    struct block *b = calloc(1, sizeof *b);
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (p == MAP_FAILED) {
+        free(b);
+        return false;
+    }
+    *b = (struct block){p, bytes, own ? fd : -1, blocks};
+    blocks = b;
+    *at = (leat_cu_memory)(uintptr_t)p;
+    return true;
+}
+
+static bool remove_block(leat_cu_memory at, bool own)
+{
+    for (struct stream *s = streams; s; s = s->next)
+        run_all(s);
+    struct block **p = &blocks, *b;
+    while (*p && (leat_cu_memory)(uintptr_t)(*p)->begin != at)
+        p = &(*p)->next;
+    if (!(b = *p) || (b->fd >= 0) != own)
+        return false;
+    *p = b->next;
+    if (own) {
+        state.allocated -= b->bytes;
+        close(b->fd);
+    }
+    munmap(b->begin, b->bytes);
+    free(b);
+    return true;
+}
+
+leat_cu_result cuMemAlloc_v2(leat_cu_memory *at, size_t bytes)
+{
+    NEEDS_CONTEXT();
+    if (state.card_bytes && state.allocated + bytes > state.card_bytes)
+        return LEAT_CU_OUT_OF_MEMORY;
+    const int fd = memfd_create("card", MFD_CLOEXEC);
+    pthread_mutex_lock(&work);
+    const bool good = fd >= 0 && !ftruncate(fd, (off_t)bytes) && add_block(fd, bytes, true, at);
+    state.allocated += good ? bytes : 0;
+    pthread_mutex_unlock(&work);
+    if (good)
+        memset((void *)(uintptr_t)*at, 0xee, bytes);
+    return good ? 0 : LEAT_CU_OUT_OF_MEMORY;
+}
+
+/* ---- shared with other processes: a handle is a path of this one's descriptor ------------------- */
+
+leat_cu_result cuIpcGetMemHandle(struct leat_cu_ipc *handle, leat_cu_memory at)
+{
+    NEEDS_CONTEXT();
+    pthread_mutex_lock(&work);
+    const struct block *b = blocks;
+    while (b && (leat_cu_memory)(uintptr_t)b->begin != at)
+        b = b->next;
+    memset(handle, 0, sizeof *handle);
+    if (b)
+        snprintf(handle->bytes, sizeof handle->bytes, "/proc/%d/fd/%d", getpid(), b->fd);
+    pthread_mutex_unlock(&work);
+    return b ? 0 : LEAT_CU_INVALID_VALUE;
+}
+
+leat_cu_result cuIpcOpenMemHandle_v2(leat_cu_memory *at, struct leat_cu_ipc handle, unsigned flags)
+{
+    NEEDS_CONTEXT();
+    struct stat st;
+    int pid = 0;
+    const int fd = open(handle.bytes, O_RDWR | O_CLOEXEC);
+    if (fd < 0 || sscanf(handle.bytes, "/proc/%d/", &pid) != 1 || pid == getpid() || fstat(fd, &st)) {
+        if (fd >= 0)
+            close(fd);
+        return LEAT_CU_INVALID_VALUE; /* drivers open no memory of their own process */
+    }
+    pthread_mutex_lock(&work);
+    const bool good = add_block(fd, (size_t)st.st_size, false, at);
+    pthread_mutex_unlock(&work);
+    close(fd);
+    state.opened += good;
+    return good ? 0 : LEAT_CU_OUT_OF_MEMORY;
+}
+
+leat_cu_result cuIpcCloseMemHandle(leat_cu_memory at)
+{
+    NEEDS_CONTEXT();
+    pthread_mutex_lock(&work);
+    const bool good = remove_block(at, false);
+    pthread_mutex_unlock(&work);
+    state.opened -= good;
+    return good ? 0 : LEAT_CU_INVALID_VALUE;
+}
+
+leat_cu_result cuMemFree_v2(leat_cu_memory at)
+{
+    NEEDS_CONTEXT();
+    pthread_mutex_lock(&work);
+    const bool good = remove_block(at, true);
+    pthread_mutex_unlock(&work);
+    return good ? 0 : LEAT_CU_INVALID_VALUE;
+}
+
+leat_cu_result cuMemGetAddressRange_v2(leat_cu_memory *begin, size_t *bytes, leat_cu_memory at)
+{
+    NEEDS_CONTEXT();
+    pthread_mutex_lock(&work);
+    const struct block *b = blocks;
+    while (b && !(at >= (leat_cu_memory)(uintptr_t)b->begin && at < (leat_cu_memory)(uintptr_t)b->begin + b->bytes))
+        b = b->next;
+    *begin = b ? (leat_cu_memory)(uintptr_t)b->begin : 0;
+    *bytes = b ? b->bytes : 0;
+    pthread_mutex_unlock(&work);
+    return b ? 0 : LEAT_CU_INVALID_VALUE;
+}
+
+/* Whether bytes lie in one block. */
+static bool on_card(const uint8_t *p, size_t bytes)
+{
+    pthread_mutex_lock(&work);
+    const struct block *b = blocks;
+    while (b && !(p >= b->begin && p + bytes <= b->begin + b->bytes))
+        b = b->next;
+    pthread_mutex_unlock(&work);
+    return b;
+}
+
+leat_cu_result cuMemcpyHtoDAsync_v2(leat_cu_memory to, const void *from, size_t bytes, leat_cu_handle stream)
+{
+    NEEDS_CONTEXT();
+    struct op op = {.kind = COPY, .to = (void *)(uintptr_t)to, .from = (void *)(uintptr_t)from, .bytes = bytes};
+    pthread_mutex_lock(&lock);
+    const struct range *range = range_of(from, bytes);
+    const bool whole =
+        range && (const uint8_t *)from >= range->begin && (const uint8_t *)from + bytes <= range->begin + range->bytes;
+    pthread_mutex_unlock(&lock);
+    if ((range && !whole) || !on_card(op.to, bytes)) /* a driver refuses copies over the border of what is pinned */
+        return LEAT_CU_INVALID_VALUE;
+    if (!range) { /* memory that is not pinned is read at once */
+        __atomic_fetch_add(&state.unpinned_bytes, bytes, __ATOMIC_RELAXED);
+        op.from = op.snapshot = malloc(bytes + 1);
+        memcpy(op.snapshot, from, bytes);
+    }
+    __atomic_fetch_add(&state.copied_bytes, bytes, __ATOMIC_RELAXED);
+    return add(stream, op);
+}
+
+leat_cu_result cuMemcpyDtoDAsync_v2(leat_cu_memory to, leat_cu_memory from, size_t bytes, leat_cu_handle stream)
+{
+    NEEDS_CONTEXT();
+    if (!on_card((void *)(uintptr_t)from, bytes) || !on_card((void *)(uintptr_t)to, bytes))
+        return LEAT_CU_INVALID_VALUE;
+    return add(stream,
+               (struct op){.kind = COPY, .to = (void *)(uintptr_t)to, .from = (void *)(uintptr_t)from, .bytes = bytes});
+}
+
+leat_cu_result cuMemcpyDtoHAsync_v2(void *to, leat_cu_memory from, size_t bytes, leat_cu_handle stream)
+{
+    NEEDS_CONTEXT();
+    if (!on_card((void *)(uintptr_t)from, bytes))
+        return LEAT_CU_INVALID_VALUE;
+    return add(stream, (struct op){.kind = COPY, .to = to, .from = (void *)(uintptr_t)from, .bytes = bytes});
 }
 
 /* ---- NVRTC ------------------------------------------------------------------------------------- */
@@ -333,9 +722,11 @@ int nvrtcCreateProgram(struct variant **program, const char *text, const char *n
                        const char *const *headers, const char *const *names)
 {
     MAY_FAIL();
-    if (!strstr(text, "leat_gather_rows") || n_headers != 2 || !strstr(headers[0], "KERNEL_FUNCTION"))
+    const bool converts = strstr(text, "leat_convert_pixels");
+    if ((!converts && !strstr(text, "leat_gather_rows")) || n_headers != 2 || !strstr(headers[0], "KERNEL_FUNCTION"))
         return 5;
     *program = calloc(1, sizeof **program);
+    (*program)->converts = converts;
     return 0;
 }
 
@@ -357,10 +748,14 @@ int nvrtcCompileProgram(struct variant *program, int n, const char *const *optio
         return 5;
     strcpy(program->magic, "variant");
     state.compiled++;
-    return sscanf(options[1], "-DLEAT_WORD=%u", &program->word) == 1 &&
-                   sscanf(options[2], "-DLEAT_FROM=%u", &program->from) == 1
-               ? 0
-               : 5;
+    static const char *const names[2][4] = {{"WORD", "FROM"}, {"CHANNELS", "BYTES", "PLANES", "TOGETHER"}};
+    for (int i = 0; i < 4 && names[program->converts][i]; i++) {
+        char form[64];
+        snprintf(form, sizeof form, "-DLEAT_%s=%%u", names[program->converts][i]);
+        if (i + 1 >= n || sscanf(options[i + 1], form, &program->values[i]) != 1)
+            return 5;
+    }
+    return 0;
 }
 
 const char *nvrtcGetErrorString(int code);

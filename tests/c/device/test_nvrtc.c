@@ -53,17 +53,24 @@ static int tear_down(void **state)
         return;                                                                                                        \
     }
 
-static void compile(const struct leat_kernel_source *source, int architecture, const char *const *defines, int n)
+static void compile(int architecture, const struct leat_kernel_source *source,
+                    const unsigned values[LEAT_KERNEL_DEFINES])
 {
-    char *log;
+    char texts[LEAT_KERNEL_DEFINES][64], *log;
+    const char *defines[LEAT_KERNEL_DEFINES];
     void *image;
     size_t bytes;
+    int n = 0;
+    for (; n < LEAT_KERNEL_DEFINES && source->defines[n]; n++) {
+        snprintf(texts[n], sizeof texts[n], "-D%s=%u", source->defines[n], values[n]);
+        defines[n] = texts[n];
+    }
     assert_ok(leat_nvrtc_compile(nvrtc, source, architecture / 10, architecture % 10, defines, n, &image, &bytes, &log,
                                  &error));
-    if (memcmp(image, "\177ELF", 4))
-        fail_msg("%s %s for sm_%d: no binary", source->name, n ? defines[0] : "", architecture);
-    if (!strstr(log, "0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads"))
-        fail_msg("%s %s for sm_%d: not all is in registers: %s", source->name, n ? defines[0] : "", architecture, log);
+    const bool binary = !memcmp(image, "\177ELF", 4);
+    if (!binary || !strstr(log, "0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads"))
+        fail_msg("%s for sm_%d, %u %u %u %u: %s: %s", source->name, architecture, values[0], values[1], values[2],
+                 values[3], binary ? "not all is in registers" : "no binary", log);
     leat_free(image);
     leat_free(log);
 }
@@ -71,19 +78,26 @@ static void compile(const struct leat_kernel_source *source, int architecture, c
 static const int architectures[] = {75, 80, 86, 89, 90, 100, 120};
 enum { ARCHITECTURES = sizeof architectures / sizeof *architectures };
 
-TEST(kernels_compile_for_each_architecture_and_spill_no_registers)
+TEST(kernels_that_gather_compile_for_each_architecture_and_spill_no_registers)
 {
     unsigned n = 0;
     test_needs_nvrtc();
     for (size_t a = 0; a < ARCHITECTURES; a++)
         for (unsigned from = 0; from <= LEAT_BOOL; from++)
-            for (unsigned word = from ? (unsigned)leat_dtype_size((enum leat_dtype)from) : 1; word <= 16; word *= 2) {
-                char defines[2][32];
-                snprintf(defines[0], sizeof defines[0], "-DLEAT_WORD=%u", word);
-                snprintf(defines[1], sizeof defines[1], "-DLEAT_FROM=%u", from);
-                if (from != LEAT_F32 && n++ % test_every(16) == 0) /* which is copied */
-                    compile(&leat_kernel_gather_rows, architectures[a], (const char *[]){defines[0], defines[1]}, 2);
-            }
+            for (unsigned word = from ? (unsigned)leat_dtype_size((enum leat_dtype)from) : 1; word <= 16; word *= 2)
+                if (n++ % test_every(16) == 0)
+                    compile(architectures[a], &leat_kernel_gather_rows, (const unsigned[]){word, from, 0, 0});
+}
+
+TEST(kernels_that_convert_compile_for_each_architecture_and_spill_no_registers)
+{
+    unsigned n = 0;
+    test_needs_nvrtc();
+    for (size_t a = 0; a < ARCHITECTURES; a++)
+        for (unsigned v = 0; v < 32; v++)
+            if (n++ % test_every(16) == 0)
+                compile(architectures[a], &leat_kernel_convert_pixels,
+                        (const unsigned[]){1 + v % 4, v & 4 ? 2 : 4, v >> 3 & 1, v & 16 ? 1 : 4});
 }
 
 TEST(kernels_that_decode_photos_compile_for_each_architecture_and_spill_no_registers)
@@ -91,7 +105,7 @@ TEST(kernels_that_decode_photos_compile_for_each_architecture_and_spill_no_regis
     test_needs_nvrtc();
     for (size_t a = 0; a < ARCHITECTURES; a++)
         for (size_t i = 0; i < LEAT_KERNELS_PHOTO; i++)
-            compile(&leat_kernel_photo[i], architectures[a], NULL, 0);
+            compile(architectures[a], &leat_kernel_photo[i], (const unsigned[LEAT_KERNEL_DEFINES]){0});
 }
 
 TEST(no_kernel_joins_a_product_and_a_sum_of_floats)

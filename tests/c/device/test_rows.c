@@ -1,11 +1,15 @@
 /* Tables whose rows are gathered, by the processor and by a card, whose part standin.c takes. */
+#include <dirent.h>
 #include <dlfcn.h>
+#include <math.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "../allocations.h"
 #include "../test.h"
+#include "device/driver.h"
 #include "leat/device.h"
 #include "standin.h"
 
@@ -14,7 +18,8 @@ static struct standin *standin;
 
 static const enum leat_dtype dtypes[] = {LEAT_U8,  LEAT_I8,  LEAT_U16,  LEAT_I16, LEAT_U32, LEAT_I32, LEAT_U64,
                                          LEAT_I64, LEAT_F16, LEAT_BF16, LEAT_F32, LEAT_F64, LEAT_BOOL};
-enum { DTYPES = sizeof dtypes / sizeof *dtypes };
+static const enum leat_dtype as[] = {LEAT_F32, LEAT_F16, LEAT_BF16}; /* which others are converted to */
+enum { DTYPES = sizeof dtypes / sizeof *dtypes, AS = sizeof as / sizeof *as };
 
 /* Bytes that are values of any type: of a bool 0 or 1. */
 static void fill(uint8_t *data, size_t bytes, enum leat_dtype dtype)
@@ -135,7 +140,7 @@ TEST_CARD(a_card_that_is_missing_or_taken_is_an_error_that_says_so)
     says("exclusive mode");
     standin->code = 2;
     assert_int_equal(open_fails(&o), LEAT_E_NOMEM);
-    says("1000 of the card's 5000 bytes are free");
+    says("1073741824 of the card's 1073741824 bytes are free");
     o.device = 64;
     assert_int_equal(open_fails(&o), LEAT_E_RANGE);
 }
@@ -169,11 +174,11 @@ TEST_CARD(a_missing_compiler_is_an_error_that_says_what_to_install)
 
 /* Gathers by both, and compares with a loop. */
 static void compare(const uint8_t *data, enum leat_dtype dtype, uint64_t count, uint64_t width, uint64_t n, bool wide,
-                    enum leat_dtype as)
+                    enum leat_dtype to)
 {
     struct leat_device_rows *here = open_rows(data, dtype, count, width, -1);
     struct leat_device_rows *card = open_rows(data, dtype, count, width, 0);
-    const size_t row = width * leat_dtype_size(dtype), made = width * leat_dtype_size(as);
+    const size_t row = width * leat_dtype_size(dtype), made = width * leat_dtype_size(to);
     int64_t *ids = malloc(n * 8 + 8);
     int32_t *narrow = malloc(n * 4 + 4);
     uint8_t *a = malloc(n * made + 16), *b = aligned_alloc(16, (n * made + 47) / 16 * 16);
@@ -181,10 +186,10 @@ static void compare(const uint8_t *data, enum leat_dtype dtype, uint64_t count, 
         narrow[i] = (int32_t)(ids[i] = (int64_t)(i * 7919 % count));
     memset(b, 0xee, n * made + 16);
     const void *which = wide ? (void *)ids : narrow;
-    assert_ok(leat_device_rows_gather(here, which, wide, n, as, a, NULL, &error));
-    assert_ok(leat_device_rows_gather(card, which, wide, n, as, b, NULL, &error));
+    assert_ok(leat_device_rows_gather(here, which, wide, n, to, a, NULL, &error));
+    assert_ok(leat_device_rows_gather(card, which, wide, n, to, b, NULL, &error));
     assert_ok(leat_device_rows_check(card, NULL, true, &error));
-    for (uint64_t i = 0; dtype == as && i < n; i++)
+    for (uint64_t i = 0; dtype == to && i < n; i++)
         assert_memory_equal(a + i * made, data + (uint64_t)ids[i] * row, row);
     assert_memory_equal(a, b, n * made);
     for (int i = 0; i < 16; i++)
@@ -207,8 +212,8 @@ TEST_CARD(rows_of_every_type_and_shape_are_those_of_the_table)
             uint8_t *table = data + (64 - (uintptr_t)data % 64) + offset;
             fill(table, 61 * widths[w] * size, dtypes[t]);
             compare(table, dtypes[t], 61, widths[w], 1 + w * 5, w % 2, dtypes[t]);
-            if (dtypes[t] != LEAT_F32)
-                compare(table, dtypes[t], 61, widths[w], 1 + w * 5, w % 2, LEAT_F32);
+            for (int a = 0; a < AS; a++)
+                compare(table, dtypes[t], 61, widths[w], 1 + w * 5, w % 2, as[a]);
         }
     free(data);
 }
@@ -238,13 +243,181 @@ TEST_CARD(tables_and_calls_may_be_empty)
     leat_device_rows_close(NULL);
 }
 
-TEST_CARD(every_half_is_the_number_that_it_is)
+/* A table of one row is gathered by both as another type. */
+enum { VALUES = 1 << 12 };
+static _Alignas(16) uint8_t made[2][VALUES * 4];
+static void convert(const void *table, enum leat_dtype dtype, enum leat_dtype to)
+{
+    const int64_t id = 0;
+    for (int i = 0; i < 2; i++) {
+        struct leat_device_rows *rows = open_rows(table, dtype, 1, VALUES, i - 1);
+        memset(made[i], 0xee, sizeof made[i]);
+        assert_ok(leat_device_rows_gather(rows, &id, true, 1, to, made[i], NULL, &error));
+        leat_device_rows_close(rows);
+    }
+    assert_memory_equal(made[0], made[1], sizeof made[0]);
+}
+
+static uint32_t bits_of(float v)
+{
+    uint32_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    return bits;
+}
+
+static double value_of(uint16_t bits, int mantissa, int bias)
+{
+    const int exponent = (bits & 0x7fff) >> mantissa, rest = bits & ((1 << mantissa) - 1);
+    const int at = (exponent ? exponent : 1) - bias - mantissa;
+    const double v = exponent == 2 * bias + 1 ? INFINITY : ldexp(rest + (exponent ? 1 << mantissa : 0), at);
+    return bits >> 15 ? -v : v;
+}
+
+/* The nearest number with so many bits behind the leading one, of two the even one. */
+static double rounded(double v, int mantissa, int bias)
+{
+    const int exponent = v == 0 || ilogb(v) < 1 - bias ? 1 - bias : ilogb(v);
+    const double near = ldexp(rint(ldexp(v, mantissa - exponent)), exponent - mantissa);
+    return fabs(near) < ldexp(1, bias + 1) ? near : copysign(INFINITY, v);
+}
+
+TEST_CARD(values_become_the_nearest_narrower_ones_and_of_two_the_even_one)
+{
+    static const uint32_t edges[] = {0,          1,          0x80000001, 0x007fffff, 0x00800000, 0x33000000,
+                                     0x33000001, 0x387fc000, 0x387fe000, 0x38800000, 0x477fe000, 0x477fefff,
+                                     0x477ff000, 0x7f7fffff, 0x7f7f8000, 0x7f7f7fff, 0x7f800000, 0xff800000};
+    uint32_t bits[VALUES];
+    fill((uint8_t *)bits, sizeof bits, LEAT_F32);
+    memcpy(bits, edges, sizeof edges);
+    for (size_t i = sizeof edges / sizeof *edges; i < VALUES; i++)
+        if (i % 4 == 1) /* about as large as float16 is; with ties of it, of float16 that is subnormal, of bfloat16 */
+            bits[i] = (bits[i] & 0x807fffff) | (uint32_t)(98 + i % 47) << 23;
+        else if (i % 4 == 2)
+            bits[i] = (bits[i] & 0x807fe000) | (uint32_t)(113 + i % 30) << 23 | 0x1000;
+        else if (i % 4 == 3)
+            bits[i] = i % 8 == 3 ? (bits[i] & 0xffff0000) | 0x8000
+                                 : bits_of(((float)(bits[i] & 0x3ff) + 0.5f) * 0x1p-24f) | (bits[i] & 0x80000000);
+    for (int a = 1; a < AS; a++) {
+        const int mantissa = as[a] == LEAT_F16 ? 10 : 7, bias = as[a] == LEAT_F16 ? 15 : 127;
+        convert(bits, LEAT_F32, as[a]);
+        for (size_t i = 0; i < VALUES; i++) {
+            float v;
+            uint16_t found;
+            memcpy(&v, &bits[i], sizeof v);
+            memcpy(&found, made[0] + 2 * i, sizeof found);
+            if (isnan(v))
+                continue;
+            if (value_of(found, mantissa, bias) != rounded(v, mantissa, bias) || found >> 15 != bits[i] >> 31)
+                fail_msg("%a (%08x) became %04x", v, bits[i], found);
+        }
+    }
+}
+
+TEST_CARD(other_types_become_narrower_ones_by_way_of_float32)
+{
+    static uint8_t values[VALUES * 8], by_float[VALUES * 2];
+    for (int t = 0; t < DTYPES; t++)
+        for (int a = 1; a < AS; a++) {
+            static float floats[VALUES];
+            if (dtypes[t] == as[a] || dtypes[t] == LEAT_F32)
+                continue;
+            fill(values, sizeof values, dtypes[t]);
+            convert(values, dtypes[t], LEAT_F32);
+            memcpy(floats, made[0], sizeof floats);
+            convert(floats, LEAT_F32, as[a]);
+            memcpy(by_float, made[0], sizeof by_float);
+            convert(values, dtypes[t], as[a]);
+            assert_memory_equal(made[0], by_float, sizeof by_float);
+        }
+}
+
+TEST_CARD(every_half_becomes_the_same_by_both)
 {
     uint16_t table[1 << 16];
     for (uint32_t i = 0; i < 1 << 16; i++)
         table[i] = (uint16_t)i;
-    compare((uint8_t *)table, LEAT_F16, 1, 1 << 16, 2, true, LEAT_F32);
-    compare((uint8_t *)table, LEAT_BF16, 1 << 8, 1 << 8, 300, true, LEAT_F32);
+    for (int a = 0; a < AS; a++) {
+        compare((uint8_t *)table, LEAT_F16, 1, 1 << 16, 2, true, as[a]);
+        compare((uint8_t *)table, LEAT_BF16, 1 << 8, 1 << 8, 300, true, as[a]);
+    }
+}
+
+TEST_CARD(a_nan_keeps_its_sign_and_the_upper_bits_of_its_payload_and_becomes_quiet)
+{
+    static uint64_t nans[VALUES];
+    for (unsigned i = 0; i < VALUES; i++) /* each bit of the payload alone; the lowest ones; drawn ones */
+        nans[i] = (uint64_t)(i & 1) << 63 | UINT64_C(0x7ff) << 52 |
+                  (i < 104 ? UINT64_C(1) << i / 2 : UINT64_C(0x9e3779b97f4a7c15) * i >> 12 | 1);
+    for (int a = 0; a < AS; a++) {
+        const unsigned bits = as[a] == LEAT_F32 ? 23 : as[a] == LEAT_F16 ? 10 : 7;
+        const unsigned size = as[a] == LEAT_F32 ? 4 : 2, exponent = as[a] == LEAT_F16 ? 5 : 8;
+        convert(nans, LEAT_F64, as[a]);
+        for (unsigned i = 0; i < VALUES; i++) {
+            uint32_t found = 0;
+            memcpy(&found, made[0] + size * i, size);
+            const uint64_t payload = (nans[i] & ((UINT64_C(1) << 52) - 1)) >> (52 - bits);
+            const uint64_t wanted =
+                (nans[i] >> 63) << (bits + exponent) | ((1u << exponent) - 1) << bits | payload | 1u << (bits - 1);
+            assert_int_equal(found, wanted);
+        }
+    }
+}
+
+/* ---- threads of the processor --------------------------------------------------------------------- */
+
+static unsigned n_threads(void)
+{
+    unsigned n = 0;
+    DIR *folder = opendir("/proc/self/task");
+    for (const struct dirent *entry; (entry = readdir(folder));)
+        n += entry->d_name[0] != '.';
+    closedir(folder);
+    return n;
+}
+
+static bool gathers_by(unsigned threads)
+{
+    enum { N = 1 << 20 };
+    static float table[N], out[N];
+    static int32_t ids[N];
+    struct leat_device_rows_options o = LEAT_DEVICE_ROWS_OPTIONS_INIT;
+    struct leat_device_rows *rows;
+    bool good = true;
+    for (int i = 0; i < N; i++) {
+        table[i] = (float)i;
+        ids[i] = (int32_t)(i * INT64_C(7919) % N);
+        out[i] = -1;
+    }
+    o.data = table;
+    o.count = N;
+    o.width = 1;
+    o.num_threads = threads;
+    if (leat_device_rows_open(&o, &rows, &error) ||
+        leat_device_rows_gather(rows, ids, false, N, LEAT_F32, out, NULL, &error))
+        return false;
+    for (int i = 0; i < N; i++)
+        good &= out[i] == (float)ids[i];
+    leat_device_rows_close(rows);
+    return good;
+}
+
+TEST_CARD(threads_that_gather_stay_for_the_next_call_and_a_forked_child_has_its_own)
+{
+    assert_true(gathers_by(4));
+    const unsigned n = n_threads();
+    assert_true(n >= 4);
+    for (int i = 0; i < 20; i++)
+        assert_true(gathers_by(4));
+    assert_int_equal(n_threads(), n);
+    if (TEST_THREAD_SANITIZED) /* which has no threads in a child */
+        return;
+    const pid_t child = fork();
+    if (!child)
+        _exit(gathers_by(3) && n_threads() == 3 && gathers_by(3) && n_threads() == 3 ? 0 : 1);
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_true(gathers_by(4));
 }
 
 /* ---- ids that name no row ------------------------------------------------------------------------ */
@@ -312,7 +485,7 @@ TEST_CARD(files_and_what_the_driver_refuses_go_through_a_copy_within_the_budget)
         o.budget_bytes = 31;
         assert_int_equal(open_fails(&o), LEAT_E_BUDGET);
         says(round ? "does not pin its memory" : "a mapped file");
-        says("takes 32 bytes, of which budget_bytes allows 31");
+        says("for 32 of its rows at a time takes 256 bytes, of which budget_bytes allows 31");
         o.budget_bytes = 32;
         assert_ok(leat_device_rows_open(&o, &rows, &error));
         assert_false(leat_device_rows_in_place(rows));
@@ -325,6 +498,83 @@ TEST_CARD(files_and_what_the_driver_refuses_go_through_a_copy_within_the_budget)
     standin->code = 2;
     assert_int_equal(open_fails(&o), LEAT_E_NOMEM);
     says("ulimit -l");
+}
+
+/* A table for which the budget has room by 32 rows at a time. */
+static struct leat_device_rows_options staged(const void *data, enum leat_dtype dtype, uint64_t count, uint64_t width)
+{
+    struct leat_device_rows_options o = LEAT_DEVICE_ROWS_OPTIONS_INIT;
+    o.data = data;
+    o.dtype = dtype;
+    o.count = count;
+    o.width = width;
+    o.path = "/some/file";
+    o.device = 0;
+    o.budget_bytes = (16 * width * leat_dtype_size(dtype) + 127) / 128 * 256;
+    return o;
+}
+
+TEST_CARD(rows_of_a_table_that_is_larger_than_the_budget_are_staged)
+{
+    enum { COUNT = 300, WIDTH = 13, N = 500, CALLS = 3 };
+    static uint8_t table[COUNT * WIDTH * 8];
+    static _Alignas(16) uint8_t here[CALLS][N * WIDTH * 8], there[CALLS][N * WIDTH * 8];
+    int64_t ids[CALLS][N];
+    int32_t narrow[N];
+    standin->later = true; /* the card reads its half as late as it may */
+    for (int t = 0; t < DTYPES; t++)
+        for (int a = -1; a < AS; a++) {
+            const enum leat_dtype to = a < 0 ? dtypes[t] : as[a];
+            const struct leat_device_rows_options o = staged(table, dtypes[t], COUNT, WIDTH);
+            struct leat_device_rows *rows, *processor = open_rows(table, dtypes[t], COUNT, WIDTH, -1);
+            fill(table, sizeof table, dtypes[t]);
+            assert_ok(leat_device_rows_open(&o, &rows, &error));
+            assert_true(leat_device_rows_staged(rows) && !leat_device_rows_in_place(rows));
+            memset(there, 0xee, sizeof there);
+            for (int c = 0; c < CALLS; c++) {
+                const bool wide = c % 2;
+                for (int i = 0; i < N; i++)
+                    narrow[i] = (int32_t)(ids[c][i] = (i * 7919 + c * 31) % COUNT);
+                assert_ok(
+                    leat_device_rows_gather(rows, wide ? (void *)ids[c] : narrow, wide, N, to, there[c], NULL, &error));
+                assert_ok(leat_device_rows_gather(processor, ids[c], true, N, to, here[c], NULL, &error));
+                memset(narrow, 0xff, sizeof narrow); /* they are not needed any more */
+            }
+            assert_ok(leat_device_rows_check(rows, NULL, true, &error));
+            for (int c = 0; c < CALLS; c++)
+                assert_memory_equal(here[c], there[c], N * WIDTH * leat_dtype_size(to));
+            leat_device_rows_close(rows);
+            leat_device_rows_close(processor);
+        }
+}
+
+TEST_CARD(staged_rows_name_the_first_wrong_id_at_once_and_pass_on_what_the_driver_says)
+{
+    static const float table[4000] = {[1] = 1};
+    static const char *const calls[] = {"cuMemHostAlloc", "cuEventCreate", "cuEventSynchronize", "cuLaunchKernel",
+                                        "cuEventRecord"};
+    const struct leat_device_rows_options o = staged(table, LEAT_F32, 2000, 2);
+    struct leat_device_rows *rows;
+    _Alignas(16) float out[200];
+    int64_t ids[100] = {0};
+    assert_ok(leat_device_rows_open(&o, &rows, &error));
+    ids[70] = 2000;
+    ids[71] = -1;
+    out[0] = 7;
+    assert_int_equal(leat_device_rows_gather(rows, ids, true, 100, LEAT_F32, out, NULL, &error), LEAT_E_RANGE);
+    says("id 2000 (number 70 of the call) is not among the 2000 rows");
+    assert_true(out[0] == 7);
+    leat_device_rows_close(rows);
+    ids[70] = ids[71] = 0;
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        standin->fails = calls[i];
+        standin->code = 999;
+        int rc = leat_device_rows_open(&o, &rows, &error);
+        rc = rc ? rc : leat_device_rows_gather(rows, ids, true, 100, LEAT_F32, out, NULL, &error);
+        standin->fails = NULL;
+        leat_device_rows_close(rows);
+        assert_true(rc);
+    }
 }
 
 TEST_CARD(a_table_at_an_odd_place_is_copied_too)
@@ -366,26 +616,91 @@ TEST_CARD(tables_over_one_array_do_not_end_each_other)
     leat_device_rows_close(all);
 }
 
+/* Memory that somebody else in the process pins, and lets go. */
+static void enlist(void *p, size_t bytes)
+{
+    const struct leat_cuda *cuda;
+    leat_cu_handle before;
+    assert_ok(leat_cuda_get(&cuda, &error));
+    assert_int_equal(cuda->cuCtxPushCurrent_v2(standin), 0);
+    assert_int_equal(cuda->cuMemHostRegister_v2(p, bytes, 3), 0);
+    cuda->cuCtxPopCurrent_v2(&before);
+}
+static void strike(void *p)
+{
+    const struct leat_cuda *cuda;
+    assert_ok(leat_cuda_get(&cuda, &error));
+    assert_int_equal(cuda->cuMemHostUnregister(p), 0);
+}
+
 TEST_CARD(memory_that_somebody_else_has_pinned_is_read_in_place_and_left_alone)
 {
     float table[64] = {[9] = 9};
     _Alignas(16) float out;
     const int64_t id = 9;
-    int (*enlist)(void *, size_t, unsigned), (*strike)(void *);
-    void *handle = dlopen(getenv("LEAT_LIBCUDA"), RTLD_NOW), *found = dlsym(handle, "cuMemHostRegister_v2");
-    memcpy(&enlist, &found, sizeof enlist);
-    found = dlsym(handle, "cuMemHostUnregister");
-    memcpy(&strike, &found, sizeof strike);
-    standin->current++;
-    assert_int_equal(enlist(table, sizeof table, 3), 0);
-    standin->current--;
+    enlist(table, sizeof table);
     struct leat_device_rows *rows = open_rows(table, LEAT_F32, 64, 1, 0);
     assert_true(leat_device_rows_in_place(rows));
     assert_ok(leat_device_rows_gather(rows, &id, true, 1, LEAT_F32, &out, NULL, &error));
     assert_true(out == 9);
     leat_device_rows_close(rows);
-    assert_int_equal(strike(table), 0);
-    dlclose(handle);
+    strike(table);
+}
+
+TEST_CARD(memory_of_which_somebody_else_has_pinned_parts_is_copied)
+{
+    static _Alignas(4096) uint8_t memory[3 * 4096];
+    for (int parts = 1; parts <= 2; parts++) { /* its begin alone; both ends */
+        for (int i = 0; i < parts; i++)
+            enlist(memory + i * 8192, 4096);
+        struct leat_device_rows *rows = open_rows(memory, LEAT_U8, 3, 4096, 0);
+        assert_false(leat_device_rows_in_place(rows));
+        leat_device_rows_close(rows);
+        for (int i = 0; i < parts; i++)
+            strike(memory + i * 8192);
+    }
+}
+
+static _Alignas(4096) uint8_t memory_of_pins[2 * 4096];
+static struct leat_device_rows *by_a_thread;
+static pthread_t thread_of_pins;
+static int registered;
+
+static void *open_the_same(void *unused)
+{
+    struct leat_device_rows_options o = LEAT_DEVICE_ROWS_OPTIONS_INIT;
+    o.data = memory_of_pins;
+    o.dtype = LEAT_U8;
+    o.count = o.width = 64;
+    o.device = 1;
+    leat_device_rows_open(&o, &by_a_thread, NULL);
+    return NULL;
+}
+
+/* A table is being pinned: others are opened, of other pages here, of these by a thread, which waits. */
+static void while_pinning(void *p)
+{
+    registered += p == memory_of_pins;
+    if (p != memory_of_pins || registered > 1)
+        return;
+    struct leat_device_rows *rows = open_rows(memory_of_pins + 4096, LEAT_U8, 1, 4096, 0);
+    assert_true(leat_device_rows_in_place(rows));
+    leat_device_rows_close(rows);
+    pthread_create(&thread_of_pins, NULL, open_the_same, NULL);
+    usleep(20000);
+}
+
+TEST_CARD(tables_do_not_wait_for_others_that_are_being_pinned_but_for_their_own)
+{
+    registered = 0;
+    standin->pinning = while_pinning;
+    struct leat_device_rows *rows = open_rows(memory_of_pins, LEAT_U8, 1, 4096, 0);
+    pthread_join(thread_of_pins, NULL);
+    assert_int_equal(registered, 1);
+    assert_non_null(by_a_thread);
+    assert_true(leat_device_rows_in_place(rows) && leat_device_rows_in_place(by_a_thread));
+    leat_device_rows_close(rows);
+    leat_device_rows_close(by_a_thread);
 }
 
 TEST_CARD(a_table_that_is_closed_waits_for_the_card)
@@ -400,7 +715,7 @@ TEST_CARD(a_table_that_is_closed_waits_for_the_card)
     assert_true(out == 3);
 }
 
-TEST_CARD(a_file_that_was_cut_is_an_error_by_the_processor_and_as_it_is_copied)
+TEST_CARD(a_file_that_was_cut_is_an_error_by_the_processor_and_as_it_is_copied_or_staged)
 {
     char path[] = "/tmp/leat_rows_XXXXXX";
     const int fd = mkstemp(path);
@@ -414,14 +729,21 @@ TEST_CARD(a_file_that_was_cut_is_an_error_by_the_processor_and_as_it_is_copied)
     o.width = 1;
     o.path = path;
     const int64_t id = (int64_t)o.count - 1;
-    float out;
+    _Alignas(16) float out;
     assert_ok(leat_device_rows_open(&o, &rows, &error));
     assert_ok(leat_device_rows_gather(rows, &id, true, 1, LEAT_F32, &out, NULL, &error));
+    struct leat_device_rows *by_stage;
+    o.device = 0;
+    o.budget_bytes = bytes - 1;
+    assert_ok(leat_device_rows_open(&o, &by_stage, &error));
+    assert_ok(leat_device_rows_gather(by_stage, &id, true, 1, LEAT_F32, &out, NULL, &error));
     assert_int_equal(ftruncate(fd, 100), 0);
+    assert_int_equal(leat_device_rows_gather(by_stage, &id, true, 1, LEAT_F32, &out, NULL, &error), LEAT_E_IO);
+    leat_device_rows_close(by_stage);
     assert_int_equal(leat_device_rows_gather(rows, &id, true, 1, LEAT_F32, &out, NULL, &error), LEAT_E_IO);
     assert_string_equal(error.file, path);
     leat_device_rows_close(rows);
-    o.device = 0;
+    o.budget_bytes = bytes;
     assert_int_equal(open_fails(&o), LEAT_E_IO);
     munmap(data, bytes);
     close(fd);
@@ -538,7 +860,7 @@ TEST_CARD(wrong_arguments_are_errors)
     assert_int_equal(open_fails(&o), LEAT_E_INVALID);
     o = some_rows(0);
     assert_ok(leat_device_rows_open(&o, &rows, &error));
-    assert_int_equal(leat_device_rows_gather(rows, &id, true, 1, LEAT_F16, out, NULL, &error), LEAT_E_INVALID);
+    assert_int_equal(leat_device_rows_gather(rows, &id, true, 1, LEAT_I16, out, NULL, &error), LEAT_E_INVALID);
     assert_int_equal(leat_device_rows_gather(rows, &id, true, 1, LEAT_F32, out + 1, NULL, &error), LEAT_E_INVALID);
     assert_int_equal(leat_device_rows_gather(rows, (const char *)&id + 1, true, 1, LEAT_F32, out, NULL, &error),
                      LEAT_E_INVALID);

@@ -24,7 +24,7 @@ uint64_t __wrap_leat_address_space_left(void)
 static int open_way(struct leat_region *region, int way, uint64_t limit, struct leat_error *error)
 {
     space_left = way % 2 ? 0 : UINT64_MAX;
-    int rc = leat_region_open(region, way / 2, limit, error);
+    int rc = leat_region_open(region, way / 2, limit, NULL, error);
     assert_true(rc || region->stepwise == (way % 2 == 1));
     return rc;
 }
@@ -78,7 +78,7 @@ TEST(the_lowest_free_address_is_used_first)
 {
     struct leat_region region;
     struct leat_error error;
-    assert_ok(leat_region_open(&region, 0, MIB, &error));
+    assert_ok(leat_region_open(&region, 0, MIB, NULL, &error));
     const uint64_t bytes = leat_region_round(1);
     uint64_t a, b, c;
     assert_true(leat_region_alloc(&region, bytes, &a));
@@ -118,7 +118,7 @@ TEST(small_extents_lie_apart_from_large_ones)
 {
     struct leat_region region;
     struct leat_error error;
-    assert_ok(leat_region_open(&region, 0, 64 * MIB, &error));
+    assert_ok(leat_region_open(&region, 0, 64 * MIB, NULL, &error));
     uint64_t small, large;
     assert_true(leat_region_alloc(&region, leat_region_round(1), &small));
     assert_true(leat_region_alloc(&region, 8 * MIB, &large));
@@ -279,9 +279,9 @@ TEST(an_unknown_kind_is_an_error)
 {
     struct leat_region region;
     struct leat_error error;
-    assert_int_equal(leat_region_open(&region, 2, MIB, &error), LEAT_E_INVALID);
-    assert_int_equal(leat_region_open(&region, -1, MIB, &error), LEAT_E_INVALID);
-    assert_int_equal(leat_region_open(&region, 0, UINT64_C(1) << 60, &error), LEAT_E_NOMEM);
+    assert_int_equal(leat_region_open(&region, 2, MIB, NULL, &error), LEAT_E_INVALID);
+    assert_int_equal(leat_region_open(&region, -1, MIB, NULL, &error), LEAT_E_INVALID);
+    assert_int_equal(leat_region_open(&region, 0, UINT64_C(1) << 60, NULL, &error), LEAT_E_NOMEM);
 }
 
 TEST_MAIN()

@@ -530,7 +530,7 @@ static int read_said(const struct said *said, uint64_t memory_bytes, uint64_t of
 
 TEST(what_a_port_says_of_a_batch_is_trusted_in_no_number)
 {
-    const struct said good = {{"LEATPUB1", SAID_BYTES, 0, 0, 4, 3, 1, 2, 4, 0},
+    const struct said good = {{"LEATPUB2", SAID_BYTES, 0, 0, 4, 3, 1, 2, 4, 0, 0},
                               {4096},
                               {11, 33, 44},
                               {5, 6, 7},
@@ -546,7 +546,7 @@ TEST(what_a_port_says_of_a_batch_is_trusted_in_no_number)
     assert_int_equal(read_said(&good, MEMORY, SAID_AT, sizeof good.head - 1), LEAT_E_FORMAT);
     assert_int_equal(read_said(&good, MEMORY, UINT64_C(1) << 40, SAID_BYTES), LEAT_E_FORMAT);
     assert_int_equal(read_said(&good, MEMORY, SAID_AT - 8, SAID_BYTES), LEAT_E_FORMAT);
-    enum { FAULTS = 14 };
+    enum { FAULTS = 15 };
     for (int fault = 0; fault < FAULTS; fault++) {
         struct said s = good;
         struct leat_published_head *h = &s.head;
@@ -556,6 +556,7 @@ TEST(what_a_port_says_of_a_batch_is_trusted_in_no_number)
         h->delivered = fault == 5 ? UINT64_MAX : h->delivered;
         h->n_outputs += fault == 6;
         h->failed = fault == 7;
+        h->mirrored = fault == 14;
         s.errors[1].row = fault == 8 ? 4 : fault == 9 ? 1 : fault == 10 ? 0 : s.errors[1].row;
         s.errors[1].text = fault == 11 ? 4 : s.errors[1].text;
         s.errors[1].delivered = fault == 12 ? -1 : s.errors[1].delivered;

@@ -56,8 +56,11 @@ def main() -> None:
     mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
     found = {}
     for how in ("each", "first"):
-        loader = leat.Loader(rows(), global_batch_size=8, shuffle=True, seed=1, mesh=mesh, tp_read=how)
-        found[how] = [batch["tokens"].tolist() for _ in range(2) for batch in loader]
+        stores: Any = {"x": (leat.device.rows(np.arange(N) * (100 + torch.distributed.get_rank())), "doc")}
+        loader = leat.Loader(rows(), global_batch_size=8, shuffle=True, seed=1, mesh=mesh, tp_read=how, stores=stores)
+        batches = [batch for _ in range(2) for batch in loader]
+        found[how] = [batch["tokens"].tolist() for batch in batches]
+        found[how + " rows"] = [[*batch["doc"].tolist(), *batch["x"].tolist()] for batch in batches]
         found[f"{how} ids"] = [(batch.ids.tolist(), batch.domains.tolist()) for batch in loader]
     rank = torch.distributed.get_rank()
     found["hosts"] = []

@@ -1,8 +1,9 @@
-"""The cut of a program: what is made in the cluster, and what is left for the process that consumes the batches.
+"""The cut of a program: what is made in one place, and what is left for another one, to which the rows travel.
 
-What crosses the network should be small. A chain for photos usually ends in operators that make four bytes of one and
-change nothing else (Normalize, ToDtype): behind the cut, they run where the batch is put together. Operators on a whole
-batch (MixUp, CutMix) run there as well, so that its rows can be made in several places.
+What crosses a network, or the link to a card, should be small. A chain for photos usually ends in operators that make
+four bytes of one and change nothing else (Normalize, ToDtype): behind the cut, they run where the batch arrives.
+Between machines, operators on a whole batch (MixUp, CutMix) run there as well, so that its rows can be made in several
+places.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from ..program import Entry, Out, Outputs, entries, has_functions, is_image
 
 #: operators that may run behind a cut: cheap ones, whose results follow from a row's values and its key, ...
 _LATE = (ops.Normalize, ops.ToDtype, ops.ToLayout, ops.RandomErasing)
+#: ... those of them that look at no other number, nor draw any
+_VALUES = (ops.Normalize, ops.ToDtype, ops.ToLayout)
 #: ... and those that see a batch as a whole
 _WHOLE = (ops.MixUp, ops.CutMix)
 #: operators that leave the pixels of a tuple's image as they are
@@ -43,14 +46,17 @@ class Cut(NamedTuple):
     tails: list[Tail]
 
 
-def cut(outputs: Outputs | None, schema: Mapping[str, Field]) -> Cut:
+def cut(outputs: Outputs | None, schema: Mapping[str, Field], *, values_only: bool = False) -> Cut:
     """Cuts each chain where its rows have the fewest bytes, as far as what is behind may run late. Programs with
     functions of Python stay whole.
+
+    Args:
+        values_only: what is behind makes one number of one number, of images alone: a table for each channel says it.
     """
     if outputs is None or has_functions(outputs):
         return Cut(outputs, [])
     found = entries(outputs)
-    late = [_late(entry, schema) for entry in found]
+    late = [_late(entry, schema, values_only) for entry in found]
     renamed = _names(found, late)
     head: dict[str | tuple[str, ...], Any] = dict(outputs)
     tails: list[Tail] = []
@@ -75,17 +81,18 @@ def _image_of(entry: Entry, schema: Mapping[str, Field]) -> str | None:
     return next((n for n, f in zip(entry.names, entry.fields, strict=True) if is_image(schema.get(f))), None)
 
 
-def _late(entry: Entry, schema: Mapping[str, Field]) -> frozenset[int]:
+def _late(entry: Entry, schema: Mapping[str, Field], values_only: bool) -> frozenset[int]:
     """The operators of a chain that run behind the cut, by their places in it."""
     image, chain = _image_of(entry, schema), entry.chain
-    if entry.stack or any(field not in schema for field in entry.fields):
+    able_there = _VALUES if values_only else (*_LATE, *_WHOLE)
+    if entry.stack or (values_only and image is None) or any(field not in schema for field in entry.fields):
         return frozenset()  # images of open size are copied as they are
     able: list[int] = []
     for i in reversed(range(len(chain))):
         op, whole = chain[i], any(isinstance(chain[k], _WHOLE) for k in able)
         if isinstance(op, _TARGETS) and entry.joint and image is not None and not whole:
             continue
-        if not isinstance(op, (*_LATE, *_WHOLE)) or "epochs" in op._values:
+        if not isinstance(op, able_there) or "epochs" in op._values:
             break
         able.insert(0, i)
     first = next((n for n, i in enumerate(able) if isinstance(chain[i], _WHOLE)), len(able))

@@ -1,0 +1,133 @@
+"""Several trainings on one card: a loader for each of them, or one port for all, as JSON lines.
+
+    python bench/device_jobs.py [--jobs 4] [--seconds 4] [--batch 128] [--ways NAME ...] [--without-card]
+
+Each training is a process with a network of its own, and reads photos of the same pack (device_photos.py has photos,
+copies and steps). Loaders share the cores among them; the port's has all. For each way there is a line:
+
+    photos_per_s   of all trainings together, in the measured seconds
+    cpu_ms         CPU time of all processes, the port's too, for a photo that is trained on
+
+A way that needs what is absent is named, with the reason. --without-card: tiny, on the processor, to try this file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import multiprocessing
+import os
+import queue
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import leat
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from device_photos import Absent, Batches, Photos, leat_options, prefetched, spell, takes_device, training  # noqa: E402
+
+PORT = "jobs"
+WAIT_S = 40  # for processes that import PyTorch and open the card
+OWN, ONE, OWN_THERE, ONE_THERE = "a loader each", "one port", "a loader each, on the card", "one port, on the card"
+
+
+# --- processes --------------------------------------------------------------------------------------------------------
+def opened(way: str, given: argparse.Namespace) -> Any:
+    there = {"device": given.device} if way in (OWN_THERE, ONE_THERE) else {}
+    if way in (OWN, OWN_THERE):
+        return leat.Loader(**leat_options(given.pack, given.batch, max(1, given.cores // given.jobs)), **there)
+    return leat.attach(PORT, framework="torch", folder=given.folder, patience=WAIT_S, **there)
+
+
+def trained(way: str, given: argparse.Namespace, start: Any, results: Any) -> None:
+    torch.set_num_threads(1)
+    step = training(given.device, (16,) if given.without_card else (64, 128, 256, 512))
+    with opened(way, given) as source:
+        images = (batch["image"] for epoch in itertools.repeat(source) for batch in epoch)
+        there: Iterator[Any] = ((x, None) for x in images)
+        batches: Batches = there if way in (OWN_THERE, ONE_THERE) else prefetched(images, given.device)
+        spell(batches, step, given.device, given.seconds / 2)  # warms up
+        start.wait(WAIT_S)
+        cpu_s = time.process_time()
+        found = spell(batches, step, given.device, given.seconds)
+        results.put(found | {"cpu_s": time.process_time() - cpu_s})
+
+
+def served(way: str, given: argparse.Namespace, ready: Any, start: Any, results: Any) -> None:
+    options = leat_options(given.pack, given.batch, given.cores)
+    options |= {"device": given.device} if way == ONE_THERE else {}
+    with leat.Port(leat.Loader(**options), PORT, folder=given.folder) as port:
+        ready.set()
+        start.wait(WAIT_S)
+        cpu_s = time.process_time()
+        time.sleep(given.seconds)
+        results.put({"photos": 0, "photos_per_s": 0.0, "cpu_s": time.process_time() - cpu_s})
+        port.wait(WAIT_S)  # its readers may not be done
+
+
+def measured(way: str, given: argparse.Namespace) -> dict[str, Any]:
+    if way in (OWN_THERE, ONE_THERE):
+        takes_device(leat.Loader if way == OWN_THERE else leat.attach)
+    spawn = multiprocessing.get_context("spawn")
+    port = way in (ONE, ONE_THERE)
+    start, ready, results = spawn.Barrier(given.jobs + port), spawn.Event(), spawn.Queue()
+    with ExitStack() as stack:
+
+        def begin(function: Any, *more: Any) -> None:
+            process = spawn.Process(target=function, args=(way, given, *more, start, results), daemon=True)
+            process.start()
+            stack.callback(process.join)
+            stack.callback(process.kill)
+
+        if port:
+            begin(served, ready)
+            ready.wait(WAIT_S)
+        for _ in range(given.jobs):
+            begin(trained)
+        found = [results.get(timeout=WAIT_S + given.seconds) for _ in range(given.jobs + port)]
+    photos = sum(each["photos"] for each in found)
+    return {
+        "photos_per_s": sum(each["photos_per_s"] for each in found),
+        "cpu_ms": 1e3 * sum(each["cpu_s"] for each in found) / photos,
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--jobs", type=int, default=4)
+    parser.add_argument("--seconds", type=float, default=4)
+    parser.add_argument("--batch", type=int, default=128)
+    parser.add_argument("--ways", nargs="+", choices=(OWN, ONE, OWN_THERE, ONE_THERE))
+    parser.add_argument("--without-card", action="store_true")
+    given = parser.parse_args()
+    given.cores = len(os.sched_getaffinity(0))
+    if given.without_card:
+        given.device, given.jobs, given.seconds, given.batch = "cpu", 2, 0.2, 4
+    elif not torch.cuda.is_available():
+        parser.error("PyTorch sees no card here: --without-card tries this file")
+    failed = False
+    with tempfile.TemporaryDirectory() as folder:
+        given.folder, given.workers = folder, 0
+        given.pack = Photos(Path(folder), given).pack
+        for way in given.ways or (OWN, ONE, OWN_THERE, ONE_THERE):
+            try:
+                found = measured(way, given)
+            except Absent as e:
+                found = {"absent": str(e)}
+            except queue.Empty:
+                found, failed = {"failed": "a process gave no result: see above"}, True
+            print(json.dumps({"way": way, "jobs": given.jobs} | found), flush=True)
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,69 @@
+/* Telling a follower of the batches at the front of the window. */
+#include "engine/follow.h"
+
+#include "engine/loader.h"
+
+/* Whether rows stay where they are made: nothing is put between them, and no operator sees the batch as a whole. */
+static bool rows_stay(const struct leat_batch *b)
+{
+    return !b->pool->bounded && !b->pool->n_segments && !b->pool->late && !leat_program_has_batch_stage(b->program);
+}
+
+static void tell(struct leat_batch *b)
+{
+    b->followed.told = true;
+    b->followed.by->ready(b->followed.mark, b, !b->followed.by_rows || b->rows != b->plan.rows);
+}
+
+void leat_follow(struct leat_loader *l)
+{
+    struct leat_follower *f = l->pool.follower;
+    for (size_t i = 0; f && i < l->window.n && i < atomic_load_explicit(&f->ahead, memory_order_relaxed); i++) {
+        struct leat_batch *b = leat_window_at(&l->window, i);
+        const bool ready = b->state == LEAT_BATCH_READY;
+        if (b->apart.loose || (!ready && b->state != LEAT_BATCH_FILLING))
+            continue;
+        if (!b->followed.mark) {
+            void *mark = f->begin(f->user, b);
+            b->followed = (struct leat_batch_followed){f, mark, mark && !ready && !b->taken && rows_stay(b), false};
+        }
+        if (ready && b->followed.mark && !b->followed.told)
+            tell(b);
+    }
+}
+
+void leat_follow_drop(struct leat_batch *b)
+{
+    if (b->followed.mark)
+        b->followed.by->drop(b->followed.mark);
+    b->followed = (struct leat_batch_followed){0};
+}
+
+void *leat_batch_take_mark(struct leat_batch *b)
+{
+    leat_engine_lock();
+    if (b->followed.mark && !b->followed.told)
+        tell(b);
+    void *mark = b->followed.mark;
+    b->followed = (struct leat_batch_followed){0};
+    leat_engine_unlock();
+    return mark;
+}
+
+int leat_loader_follow(struct leat_loader *l, struct leat_follower *follower, struct leat_error *error)
+{
+    int rc = follower ? leat_loader_enter(l, error) : leat_loader_check_process(l, error);
+    if (rc)
+        return rc;
+    if (!follower)
+        leat_engine_lock();
+    struct leat_follower *before = l->pool.follower;
+    l->pool.follower = follower;
+    l->pool.references += follower && !before; /* its memory may be read to the end */
+    leat_follow(l);
+    if (!follower && before)
+        leat_batch_pool_unref_unlock(&l->pool);
+    else
+        leat_engine_unlock();
+    return LEAT_OK;
+}

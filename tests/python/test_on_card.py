@@ -1,0 +1,363 @@
+"""Loaders whose batches come on a card, for which tests/c/device/standin.c stands: the same bytes as without one."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from card_support import OnHost, standin_driver
+from photo_support import noise, save
+
+import leat
+from leat import ops
+from leat.loading import loader, on_card
+from leat.ports import port
+
+torch: Any = pytest.importorskip("torch")
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with standin_driver(tmp_path_factory.mktemp("standin")) as path, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(on_card, "nvrtc_path", lambda: None)
+        patch.setattr(loader, "card_of", lambda device: OnHost(0))
+        yield path
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    path = tmp_path_factory.mktemp("photos") / "photos.leat"
+    fields = {
+        "image": "image",
+        "grid": leat.field("uint8", (5, 3, 3), layout="HWC"),
+        "label": "int64",
+        "boxes": leat.boxes(),
+        "tokens": leat.field("int32", (None,)),
+        "text": "str",
+    }
+    with leat.Writer(path, fields, photos="fast") as w:
+        for i in range(45):
+            w.add(
+                image=save(noise(40 + i, 37 + i % 9, 3), "JPEG", quality=80),
+                grid=noise(5, 3, 3),
+                label=i,
+                boxes=np.array([[1, 2, 20, 30]] * (i % 3), np.float32).reshape(-1, 4),
+                tokens=np.arange(i % 7, dtype=np.int32),
+                text=f"photo {i}",
+            )
+    return leat.open(path)
+
+
+CHAINS: dict[str, Any] = {
+    "float32": [ops.Decode(), ops.RandomResizedCrop(24), ops.RandomHorizontalFlip(), ops.Normalize(MEAN, STD)],
+    "float16": [ops.Decode(), ops.Resize((9, 7)), ops.ToDtype("float16", scale=True)],
+    "bfloat16": [ops.Decode(), ops.RandomCrop(16), ops.ToDtype("bfloat16", scale=True)],
+    "both": [ops.Decode(), ops.CenterCrop(31), ops.ToDtype("float32", scale=True), ops.Normalize(MEAN, STD)],
+    "NHWC": [ops.Decode(), ops.CenterCrop(20), ops.Normalize(MEAN, STD), ops.ToLayout("NHWC")],
+    "channels_last": [ops.Decode(), ops.CenterCrop(20), ops.Normalize(MEAN, STD), ops.ToLayout("channels_last")],
+    "gray": [ops.Decode("GRAY"), ops.CenterCrop(20), ops.Normalize((0.4,), (0.3,))],
+    "bytes": [ops.Decode(), ops.CenterCrop(20)],
+    "double": [ops.Decode(), ops.CenterCrop(6), ops.ToDtype("float64", scale=True)],
+    "erased": [ops.Decode(), ops.CenterCrop(20), ops.Normalize(MEAN, STD), ops.RandomErasing(p=1)],
+}
+
+
+def same(found: Any, wanted: Any) -> None:
+    """Two batches, bit for bit."""
+    assert list(found) == list(wanted)
+    for name in wanted:
+        a, b = found[name], wanted[name]
+        if isinstance(b, leat.Ragged):
+            assert torch.equal(a.offsets, b.offsets)
+            a, b = a.values, b.values
+        if isinstance(b, torch.Tensor):
+            assert a.dtype == b.dtype and a.shape == b.shape and a.stride() == b.stride(), name
+            assert torch.equal(a.contiguous().view(torch.uint8), b.contiguous().view(torch.uint8)), name
+        elif b and isinstance(b[0], torch.Tensor):
+            assert all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
+        else:
+            assert a == b
+    for name in ("ids", "row_keys", "valid", "domains"):
+        assert torch.equal(getattr(found, name), getattr(wanted, name)), name
+    assert (found.epoch, found.step, found.size, found.errors) == (
+        wanted.epoch,
+        wanted.step,
+        wanted.size,
+        wanted.errors,
+    )
+
+
+@pytest.mark.parametrize("prefetch", [0, 2])
+@pytest.mark.parametrize("chain", CHAINS)
+def test_batches_are_those_of_the_host_bit_for_bit(driver: Path, photos: Any, chain: str, prefetch: int) -> None:
+    outputs = {"image": CHAINS[chain], "label": [], "tokens": [], "text": []}
+    options: dict[str, Any] = {"batch_size": 8, "shuffle": True, "seed": 3, "outputs": outputs, "epochs": 2}
+    there = leat.Loader(photos, **options, device="cuda", prefetch=prefetch)
+    here = leat.Loader(photos, **options)
+    for _ in range(2):
+        for found, wanted in zip(there, here, strict=True):
+            same(found, wanted)
+    told = there.stats()["device"]
+    assert told["batches"] == 12 and told["late"] == 0
+    pixels = 90 * np.prod(here.batch_at(0, 0)["image"].shape[1:])
+    size = {"bytes": 1, "double": 8, "erased": 4}.get(chain, 1)  # what travels: bytes, where a table makes the rest
+    assert pixels * size <= told["bytes"] <= pixels * size + 90 * 400
+    assert (told["ahead"] > 0) == (prefetch > 0)
+
+
+def test_fields_with_a_layout_tuples_and_views_are_cut_too(driver: Path, photos: Any) -> None:
+    outputs = {
+        "grid": [ops.Normalize(MEAN, STD)],
+        ("image", "boxes"): [ops.Decode(), ops.Resize((12, 12)), ops.RandomHorizontalFlip(), ops.Normalize(MEAN, STD)],
+        "b": leat.Out("image", [ops.Decode(), ops.Resize((5, 6)), ops.Normalize(MEAN, STD)]),
+    }
+    options: dict[str, Any] = {"batch_size": 7, "shuffle": True, "outputs": outputs, "drop_last": True, "epochs": 1}
+    with leat.Loader(photos, **options, device="cuda") as there, leat.Loader(photos, **options) as here:
+        for found, wanted in zip(there, here, strict=True):
+            same(found, wanted)
+        told = there.stats()["device"]
+    assert told["bytes"] < 42 * (45 + 432 + 90 + 200)
+
+
+def test_open_images_come_as_lists(driver: Path, photos: Any) -> None:
+    outputs = {"image": leat.Out("image", [ops.Decode(), ops.Normalize(MEAN, STD)], stack="list"), "label": []}
+    for found, wanted in zip(
+        leat.Loader(photos, 4, outputs=outputs, device="cuda"), leat.Loader(photos, 4, outputs=outputs), strict=True
+    ):
+        same(found, wanted)
+
+
+def test_states_peeks_parts_and_batches_again(driver: Path, photos: Any) -> None:
+    outputs = {"image": CHAINS["float32"], "label": []}
+    options: dict[str, Any] = {"batch_size": 8, "shuffle": True, "seed": 5, "outputs": outputs}
+    there, here = leat.Loader(photos, **options, device="cuda"), leat.Loader(photos, **options)
+    batches, wanted = iter(there), list(here)
+    same(next(batches), wanted[0])
+    there.peek()  # and let go of
+    gc.collect()
+    same(next(batches), wanted[1])
+    ahead = there.peek()
+    assert next(batches) is ahead
+    same(ahead, wanted[2])
+    here.load_state_dict(there.state_dict())
+    same(next(iter(here)), wanted[3])
+    same(there.batch_at(0, 1), wanted[1])
+    for part, part_here in zip(ahead.split(3), wanted[2].split(3), strict=True):
+        same(part, part_here)
+    other = leat.Loader(photos, **options, device="cuda")
+    other.load_state_dict(there.state_dict())
+    same(next(iter(other)), wanted[3])
+    probe = there.consumer(batch_size=4)
+    assert next(iter(probe))["label"].tolist() == wanted[3]["label"][:4].tolist()
+
+
+def test_rows_come_without_order_too_and_sizes_change(driver: Path, photos: Any) -> None:
+    outputs = {"image": CHAINS["float32"], "label": []}
+    here = {int(i): x for b in leat.Loader(photos, 8, outputs=outputs) for i, x in zip(b.ids, b["image"], strict=True)}
+    seen: list[int] = []
+    for batch in leat.Loader(photos, 8, outputs=outputs, device="cuda", in_order=False):
+        seen += batch.ids.tolist()
+        assert all(torch.equal(x, here[int(i)]) for i, x in zip(batch.ids, batch["image"], strict=True))
+    assert sorted(seen) == list(range(45))
+    there, sizes = leat.Loader(photos, 8, outputs=outputs, device="cuda"), []
+    for i, batch in enumerate(there):
+        sizes.append(batch.size)
+        assert all(torch.equal(x, here[int(i)]) for i, x in zip(batch.ids, batch["image"], strict=True))
+        if i == 1:
+            there.set_batch_size(13)
+    assert sizes == [8, 8, 13, 13, 3]
+
+
+def test_broken_photos_follow_the_policy(driver: Path, tmp_path: Path) -> None:
+    with leat.Writer(tmp_path / "b.leat", {"image": "image"}, check=False) as w:
+        for i in range(20):
+            good = save(noise(30, 30, 3), "JPEG")
+            w.add(image=good[: len(good) // 2] if i % 6 == 1 else good)
+    ds = leat.open(tmp_path / "b.leat")
+    for on_error in ("skip", "substitute"):
+        options: dict[str, Any] = {"outputs": {"image": CHAINS["both"]}, "on_error": on_error}
+        for found, wanted in zip(
+            leat.Loader(ds, 6, **options, device="cuda"), leat.Loader(ds, 6, **options), strict=True
+        ):
+            same(found, wanted)
+
+
+def test_sequences_are_made_here_and_moved(driver: Path, tmp_path: Path) -> None:
+    with leat.Writer(tmp_path / "docs.leat", {"tokens": leat.field("int64", (None,))}) as w:
+        for n in (3, 9, 4, 12, 7):
+            w.add(tokens=np.arange(n))
+    packed = leat.pack_rows(leat.open(tmp_path / "docs.leat"), "tokens", length=16, how="ragged")
+    for found, wanted in zip(
+        leat.Loader(packed, batch_tokens=32, device="cuda"), leat.Loader(packed, batch_tokens=32), strict=True
+    ):
+        assert torch.equal(found["tokens"], wanted["tokens"]) and torch.equal(found["cu_seqlens"], wanted["cu_seqlens"])
+        assert torch.equal(found.ids, wanted.ids)
+
+
+def test_stores_come_with_the_batch(driver: Path, photos: Any, tmp_path: Path) -> None:
+    with leat.Store(tmp_path / "s", {"x": leat.field("float32", (2,))}, dataset=photos) as store:
+        store[np.arange(45)] = np.arange(90, dtype=np.float32).reshape(45, 2)
+        store.flush()
+        for batch in leat.Loader(photos, 9, outputs={"label": []}, stores={"s": store}, device="cuda"):
+            assert torch.equal(batch["s"][:, 0], batch["label"].float() * 2)
+
+
+def test_a_card_that_is_full_is_an_error_after_which_the_batch_comes_again(driver: Path, photos: Any) -> None:
+    outputs = {"image": CHAINS["float32"]}
+    there = leat.Loader(photos, 8, outputs=outputs, device="cuda", device_budget_bytes=200_000, prefetch=1)
+    wanted = list(leat.Loader(photos, 8, outputs=outputs))
+    held, batches = [], iter(there)
+    with pytest.raises(leat.BudgetError, match=r"bytes of the card's memory are wanted, and \d+ of the 200000"):
+        while True:
+            held.append(next(batches))
+    n = len(held)
+    assert 0 < n < 5
+    for found, here in zip(held, wanted, strict=False):
+        same(found, here)
+    state = there.state_dict()
+    assert state["at"]["row"] == 8 * n
+    del held, found
+    for here in wanted[n:]:
+        same(next(batches), here)
+
+
+def test_what_does_not_go_together_is_refused(driver: Path, photos: Any) -> None:
+    with pytest.raises(leat.UnsupportedError, match="gives tensors"):
+        leat.Loader(photos, 4, device="cuda", framework="numpy")
+    with pytest.raises(leat.UnsupportedError, match="share="):
+        leat.Loader(photos, 4, device="cuda", share="job")
+    with pytest.raises(ValueError, match="prefetch"):
+        leat.Loader(photos, 4, device="cuda", prefetch=-1)
+
+
+def test_memory_that_is_not_pinned_is_said_as_the_loader_opens(driver: Path, photos: Any) -> None:
+    class State(ctypes.Structure):
+        _fields_ = [("fails", ctypes.c_char_p), ("code", ctypes.c_int)]
+
+    library = ctypes.CDLL(str(driver))
+    library.standin_state.restype = ctypes.POINTER(State)
+    state = library.standin_state().contents
+    state.fails, state.code = b"cuMemHostRegister_v2", 2
+    try:
+        with pytest.raises(leat.OutOfMemoryError, match="ulimit -l"):
+            leat.Loader(photos, 4, device="cuda")
+    finally:
+        state.fails = None
+
+
+def test_outputs_go_into_tensors_of_the_users() -> None:
+    batch = next(iter(leat.Loader(leat.from_arrays(x=np.ones((8, 3), np.float32), y=np.arange(8)), 4)))
+    x = torch.zeros(4, 3)
+    moved = batch.to("cpu", out={"x": x})
+    assert moved["x"] is x and x.sum() == 12 and moved["y"].tolist() == [0, 1, 2, 3]
+    with pytest.raises(ValueError, match=r"out\['x'\] is torch.float32 of shape \(3, 3\)"):
+        batch.to("cpu", out={"x": torch.zeros(3, 3)})
+    with pytest.raises(KeyError):
+        batch.to("cpu", out={"z": x})
+
+
+def test_nothing_of_a_card_is_left_behind(driver: Path, photos: Any) -> None:
+    kept = []
+    for _ in range(3):
+        with leat.Loader(photos, 8, outputs={"image": CHAINS["float32"]}, device="cuda") as there:
+            kept += [batch["image"] for batch, _ in zip(there, range(2), strict=False)]
+    wanted = leat.Loader(photos, 8, outputs={"image": CHAINS["float32"]}).batch_at(0, 1)["image"]
+    assert all(torch.equal(image, wanted) for image in kept[1::2])
+
+
+READER = """
+import sys
+sys.path.insert(0, {tests!r})
+import numpy as np, torch, leat
+from card_support import OnHost
+from leat.loading import on_card
+from leat.ports import attached
+on_card.nvrtc_path = lambda: None
+attached.card_of = lambda device: OnHost({card})
+reader = leat.attach("shared", batch_size={size}, start="beginning", device="cuda", folder={folder!r}, framework="torch")
+reader.set_epoch(0)
+seen = []
+for batch in reader:
+    seen.append((batch.ids.clone(), batch["image"].clone(), batch["label"].clone(), batch["tokens"].values.clone(),
+                 batch["tokens"].offsets.clone(), list(batch["text"])))
+torch.save((seen, reader.stats()["device"]), {out!r})
+"""
+
+
+def run_reader(driver: Path, folder: Path, out: Path, size: int, card: int = 0) -> subprocess.Popen[bytes]:
+    text = READER.format(tests=str(Path(__file__).parent), size=size, folder=str(folder), out=str(out), card=card)
+    environment = {**os.environ, "LEAT_LIBCUDA": str(driver), "LEAT_LIBNVRTC": str(driver)}
+    return subprocess.Popen([sys.executable, "-c", text], env=environment)
+
+
+def test_trainings_of_a_card_get_their_batches_from_one_copy_there(
+    driver: Path, photos: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(port, "card_of", lambda device: OnHost(0))
+    outputs = {"image": CHAINS["float32"], "label": [], "tokens": [], "text": []}
+    options: dict[str, Any] = {"batch_size": 9, "shuffle": True, "seed": 2, "outputs": outputs, "framework": "torch"}
+    wanted = {int(i): b for b in leat.Loader(photos, **options) for i in b.ids for b in [b]}
+    with leat.Port(leat.Loader(photos, **options), "shared", device="cuda:0", folder=tmp_path / "ports") as served:
+        # the port's batches; parts of one; of several, which are put together from the host's memory; on another card
+        asked = [(9, 0), (9, 0), (3, 0), (6, 0), (9, 1)]
+        running = [
+            run_reader(driver, tmp_path / "ports", tmp_path / f"{k}.pt", size, card)
+            for k, (size, card) in enumerate(asked)
+        ]
+        assert [reader.wait(120) for reader in running] == [0] * len(asked)
+        told = served.stat()["device"]
+        with pytest.raises(leat.UnsupportedError, match="serves a card, which makes values of the bytes of 'image'"):
+            leat.attach("shared", folder=tmp_path / "ports")
+        own = leat.attach("shared", outputs={"label": []}, start="beginning", folder=tmp_path / "ports")
+        own.set_epoch(0)
+        assert sum(len(batch["label"]) for batch in own) == 45
+    assert told["failed"] == 0 and told["batches"] >= 5
+    for k, (size, card) in enumerate(asked):
+        seen, stats = torch.load(tmp_path / f"{k}.pt", weights_only=False)
+        assert [len(ids) for ids, *_ in seen] == [size] * (45 // size) + [45 % size] * (45 % size > 0)
+        for ids, image, label, values, offsets, text in seen:
+            for row, i in enumerate(ids.tolist()):
+                batch = wanted[i]
+                at = batch.ids.tolist().index(i)
+                assert torch.equal(image[row].view(torch.uint8), batch["image"][at].view(torch.uint8))
+                assert label[row] == i and text[row] == f"photo {i}"
+                assert values[offsets[row] : offsets[row + 1]].tolist() == list(range(i % 7))
+        pixels = 45 * 24 * 24 * 3
+        if card or size == 6:
+            assert stats["bytes"] > pixels * (1 if card else 0.2)
+        else:  # the card's memory: ids and offsets alone came from here
+            assert stats["shared_bytes"] >= pixels and stats["bytes"] < pixels / 4
+
+
+def test_a_training_that_is_killed_holds_nothing_on_the_card(
+    driver: Path, photos: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(port, "card_of", lambda device: OnHost(0))
+    options: dict[str, Any] = {"batch_size": 9, "outputs": {"image": CHAINS["bytes"]}, "framework": "torch"}
+    with leat.Port(leat.Loader(photos, **options), "killed", device="cuda:0", folder=tmp_path / "ports") as served:
+        text = (
+            READER.split("seen = []")[0].replace('"shared"', '"killed"') + "held = list(reader)\nprint(1, flush=True)\n"
+        )
+        text = text.format(tests=str(Path(__file__).parent), size=9, folder=str(tmp_path / "ports"), card=0)
+        environment = {**os.environ, "LEAT_LIBCUDA": str(driver), "LEAT_LIBNVRTC": str(driver)}
+        for _ in range(3):
+            with subprocess.Popen(
+                [sys.executable, "-c", text + "input()"], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            ) as reader:
+                assert reader.stdout is not None and reader.stdout.readline() == b"1\n"
+                reader.kill()
+        used = [served.stat()["device"]["most_used_bytes"]]
+        with leat.attach("killed", start="beginning", folder=tmp_path / "ports", framework="torch") as last:
+            last.set_epoch(3)
+            assert sum(batch.size for batch in last) == 45
+        used.append(served.stat()["device"]["most_used_bytes"])
+    assert used[1] <= 2 * used[0]
