@@ -133,7 +133,7 @@ int leat_nvrtc_compile(const char *path, const struct leat_kernel_source *source
     program p = NULL;
     if (rc)
         return rc;
-    if (n > MOST - 2 || nvrtc.nvrtcCreateProgram(&p, source->text, source->name, source->n_headers, source->headers,
+    if (n > MOST - 3 || nvrtc.nvrtcCreateProgram(&p, source->text, source->name, source->n_headers, source->headers,
                                                  source->header_names))
         return leat_fail(error, LEAT_E_NOMEM, "NVRTC does not take %s", source->name);
     char architecture[64];
@@ -143,6 +143,7 @@ int leat_nvrtc_compile(const char *path, const struct leat_kernel_source *source
     int n_options = 1;
     for (int i = 0; i < n; i++)
         options[n_options++] = defines[i];
+    options[n_options++] = "--fmad=false"; /* doubles are rounded as on the processor */
     if (log && binary)
         options[n_options++] = "--ptxas-options=-v";
     rc = compile(p, source, options, n_options, binary, image, bytes, log, error);

@@ -40,72 +40,11 @@ void leat_axis_destroy(struct leat_axis *axis)
     memset(axis, 0, sizeof *axis);
 }
 
-/* ---- filters: of the distance in pixels, of the result if it is the smaller ---- */
-
-#define PI 3.14159265358979323846
-
-/* sin of PI x, by the Taylor series around the nearest integer: the same bits on every machine. */
-static double sin_pi(double x)
-{
-    int64_t whole = (int64_t)(x + (x < 0 ? -0.5 : 0.5));
-    double r = (x - (double)whole) * PI, sum = 1.0;
-    for (int i = 21; i > 1; i -= 2)
-        sum = 1.0 - sum * r * r / (double)(i * (i - 1));
-    return (whole & 1 ? -r : r) * sum;
-}
-
-static double sinc(double x)
-{
-    return x == 0.0 ? 1.0 : sin_pi(x) / (x * PI);
-}
-
-static double cubic(double x, double a)
-{
-    x = fabs(x);
-    if (x < 1.0)
-        return ((a + 2.0) * x - (a + 3.0)) * x * x + 1.0;
-    return x < 2.0 ? (((x - 5.0) * x + 8.0) * x - 4.0) * a : 0.0;
-}
-
-static double weight_of(enum leat_filter filter, double x)
-{
-    switch (filter) {
-    case LEAT_FILTER_BICUBIC:
-        return cubic(x, -0.5);
-    case LEAT_FILTER_BICUBIC_NEAR:
-        return cubic(x, -0.75);
-    case LEAT_FILTER_LANCZOS:
-        return x >= -3.0 && x < 3.0 ? sinc(x) * sinc(x / 3.0) : 0.0;
-    case LEAT_FILTER_HAMMING:
-        return fabs(x) < 1.0 ? sinc(x) * (0.54 + 0.46 * sin_pi(x + 0.5)) : 0.0;
-    case LEAT_FILTER_BOX:
-        return x > -0.5 && x <= 0.5 ? 1.0 : 0.0;
-    default:
-        x = fabs(x);
-        return x < 1.0 ? 1.0 - x : 0.0;
-    }
-}
-
-/* The reach of a filter, in its own pixels. */
-static double reach_of(enum leat_filter filter)
-{
-    return filter == LEAT_FILTER_LANCZOS                                         ? 3.0
-           : filter == LEAT_FILTER_BICUBIC || filter == LEAT_FILTER_BICUBIC_NEAR ? 2.0
-           : filter == LEAT_FILTER_BOX                                           ? 0.5
-                                                                                 : 1.0;
-}
-
-static double stretch_of(double scale, enum leat_filter filter)
-{
-    bool near = filter == LEAT_FILTER_BILINEAR || filter == LEAT_FILTER_BICUBIC_NEAR;
-    return scale > 1.0 && !near ? scale : 1.0;
-}
-
 unsigned leat_axis_taps(double length, uint32_t out, enum leat_filter filter)
 {
     if (filter == LEAT_FILTER_NEAREST)
         return 4;
-    unsigned taps = (unsigned)ceil(reach_of(filter) * stretch_of(length / out, filter)) * 2 + 1;
+    unsigned taps = (unsigned)ceil(leat_filter_reach(filter) * leat_filter_stretch(filter, length / out)) * 2 + 1;
     return (taps + 3) & ~3u;
 }
 
@@ -122,37 +61,22 @@ static void nearest(struct leat_axis *axis, double begin, double scale)
     }
 }
 
-/* The weights of one output pixel. Each operation is Pillow's, so that each rounding is, too. */
-static void weigh(struct leat_axis *axis, uint32_t i, double begin, double scale, double stretch,
-                  enum leat_filter filter)
+/* The weights of one output pixel. */
+static void weigh(struct leat_axis *axis, uint32_t i, double begin, double scale, enum leat_filter filter)
 {
-    double support = reach_of(filter) * stretch, center = begin + ((double)i + 0.5) * scale, inverse = 1.0 / stretch,
-           sum = 0, *w = axis->work;
-    double low = center - support + 0.5, high = center + support + 0.5;
-    uint32_t first = low < 0 ? 0 : (uint32_t)low, end = high > (double)axis->in ? axis->in : (uint32_t)high;
-    first = first < axis->in ? first : axis->in - 1; /* only if rounding meets the end */
-    end = end > first ? end : first + 1;
-    end = end - first > axis->taps ? first + axis->taps : end;
-    uint32_t n = end - first;
-    for (uint32_t k = 0; k < n; k++)
-        w[k] = weight_of(filter, ((double)(first + k) - center + 0.5) * inverse);
-    if (filter == LEAT_FILTER_BICUBIC_NEAR) { /* pixels beyond an edge are those of the edge */
-        for (int64_t at = (int64_t)floor(center - 0.5) - 1; at < 0; at++)
-            w[0] += weight_of(filter, (double)at - center + 0.5);
-        for (int64_t at = (int64_t)floor(center - 0.5) + 2; at >= axis->in; at--)
-            w[n - 1] += weight_of(filter, (double)at - center + 0.5);
-    }
-    for (uint32_t k = 0; k < n; k++)
-        sum += w[k];
+    const struct leat_run run = leat_run_of(filter, axis->in, begin, scale, axis->taps, i);
     int32_t *weights = axis->weights + (size_t)i * axis->taps;
-    for (uint32_t k = 0; k < axis->taps; k++) {
-        double v = k < n && sum != 0 ? w[k] / sum * (double)(1 << LEAT_WEIGHT_BITS) : 0;
-        weights[k] = (int32_t)(v < 0 ? v - 0.5 : v + 0.5);
+    double sum = 0, *w = axis->work;
+    for (uint32_t k = 0; k < run.n; k++) {
+        w[k] = leat_run_weight(&run, filter, axis->in, k);
+        sum += w[k];
     }
-    while (end - first > 1 && !weights[end - first - 1])
-        end--;
-    axis->first[i] = first;
-    axis->end[i] = end;
+    for (uint32_t k = 0; k < axis->taps; k++)
+        weights[k] = k < run.n ? leat_fixed_weight(w[k], sum) : 0;
+    axis->first[i] = run.first;
+    axis->end[i] = run.first + run.n;
+    while (axis->end[i] - run.first > 1 && !weights[axis->end[i] - run.first - 1])
+        axis->end[i]--;
 }
 
 int leat_axis_compute(struct leat_axis *axis, uint32_t in, double begin, double length, uint32_t out,
@@ -164,12 +88,12 @@ int leat_axis_compute(struct leat_axis *axis, uint32_t in, double begin, double 
     axis->in = in;
     axis->out = out;
     axis->taps = taps;
-    double scale = length / out, stretch = stretch_of(scale, filter);
+    const double scale = length / out;
     if (filter == LEAT_FILTER_NEAREST)
         nearest(axis, begin, scale);
     else
         for (uint32_t i = 0; i < out; i++)
-            weigh(axis, i, begin, scale, stretch, filter);
+            weigh(axis, i, begin, scale, filter);
     return LEAT_OK;
 }
 

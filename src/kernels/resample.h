@@ -10,23 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernels/weights.h"
 #include "leat/leat.h"
-
-#define LEAT_WEIGHT_BITS 22
-
-/* BILINEAR and BICUBIC_NEAR are without antialias: they take the 4 or 16 nearest pixels, as
- * torch.nn.functional.interpolate weighs them. The others are Pillow's. Without a resize, for single pixels at any
- * places (sample.h), BILINEAR and BICUBIC are those of Pillow's Image.transform. */
-enum leat_filter {
-    LEAT_FILTER_ANTIALIAS = 0,
-    LEAT_FILTER_BILINEAR,
-    LEAT_FILTER_NEAREST,
-    LEAT_FILTER_BICUBIC,
-    LEAT_FILTER_BICUBIC_NEAR,
-    LEAT_FILTER_LANCZOS,
-    LEAT_FILTER_HAMMING,
-    LEAT_FILTER_BOX
-};
 
 /* Taps are a multiple of 4: kernels take so many at a time. Weights beyond a pixel's run are 0; the pixels under them
  * may lie after the input's end. */

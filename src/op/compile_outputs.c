@@ -107,10 +107,12 @@ static int add_named(struct leat_program *program, const struct leat_compiled_ch
 }
 
 /* Images of open size get an output with their size: if the chain asks for it, or if they come in batches of one
- * row. */
+ * row. Images that are left to a card get one with what it has to do. */
 static int add_sizes(struct leat_program *program, struct leat_compiled_chain *chain, const struct leat_field *fields,
                      struct leat_error *error)
 {
+    if (chain->late)
+        return add_named(program, chain, "card", &chain->sizes_name, error);
     if (!chain->stacks && (program->open != LEAT_OPEN_ROWS || !leat_tuple_is_open(program, chain, fields)))
         return LEAT_OK;
     chain->single = !chain->stacks;
@@ -193,6 +195,21 @@ static int parse_stack(struct leat_compiled_chain *chain, const json_t *stack, s
     return chain->stacks || !stack || json_is_null(stack)
                ? LEAT_OK
                : leat_fail(error, LEAT_E_INVALID, "\"stack\" of output '%s' of the program is \"list\" or \"pad\".",
+                           chain->name);
+}
+
+static int parse_late(struct leat_compiled_chain *chain, const json_t *object, struct leat_error *error)
+{
+    const json_t *late = json_object_get(object, "late");
+    const char *where = json_string_value(late);
+    chain->late = where && !strcmp(where, "card");
+    const bool alone =
+        !json_object_get(object, "fields") && !json_object_get(object, "calls") && !chain->geometry && !chain->stacks;
+    return !late || (chain->late && alone)
+               ? LEAT_OK
+               : leat_fail(error, LEAT_E_INVALID,
+                           "\"late\" of output '%s' of the program is \"card\", for an output of one \"field\" without "
+                           "\"calls\", \"geometry\" and \"stack\".",
                            chain->name);
 }
 
@@ -295,9 +312,10 @@ static int parse_output(struct leat_program *program, const struct leat_field *f
     chain->n_cut = SIZE_MAX;
     chain->geometry = json_is_true(json_object_get(object, "geometry"));
     int rc = parse_stack(chain, json_object_get(object, "stack"), error);
+    rc = rc ? rc : parse_late(chain, object, error);
     if (rc)
         return rc;
-    if (names || chain->geometry || chain->stacks) {
+    if (names || chain->geometry || chain->stacks || chain->late) {
         chain->face.tuple = true;
         if (!names && (json_object_set_new(object, "fields", json_pack("[O]", field)) ||
                        json_object_set_new(object, "outputs", json_pack("[s]", name))))

@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "codec/jpeg/card_photo.h"
 #include "op/program_internal.h"
 
 #define MOST_OUTPUTS 65536
@@ -21,7 +22,8 @@ static const struct flag {
 } flags[] = {
     {"ragged", offsetof(struct leat_output, ragged)}, {"bounded", offsetof(struct leat_output, bounded)},
     {"open", offsetof(struct leat_output, open)},     {"instances", offsetof(struct leat_output, instances)},
-    {"sizes", offsetof(struct leat_output, sizes)},   {"hidden", offsetof(struct leat_output, hidden)},
+    {"late", offsetof(struct leat_output, late)},     {"sizes", offsetof(struct leat_output, sizes)},
+    {"hidden", offsetof(struct leat_output, hidden)},
 };
 
 static json_t *numbers(const int64_t *values, unsigned n)
@@ -156,7 +158,8 @@ int leat_program_of_faces(const char *text, struct leat_program **out, struct le
     for (size_t i = 0; !rc && i < n; i++) {
         const struct leat_output *o = &program->outputs[i].face;
         const struct leat_output *sizes = &program->outputs[program->chains[i].face.sizes].face;
-        if (o->open && (!o->ragged || !sizes->sizes || sizes->ragged || sizes->row_bytes != 16))
+        const uint64_t each = o->late ? sizeof(struct leat_card_photo) : 16;
+        if (o->open && (!o->ragged || (!sizes->sizes && !o->late) || sizes->ragged || sizes->row_bytes != each))
             rc = leat_fail(error, LEAT_E_FORMAT, "output %zu is not described as one", i);
     }
     if (rc) {

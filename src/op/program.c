@@ -219,6 +219,11 @@ static uint64_t end_step(struct leat_scratch *scratch, struct step_time *time, c
     return ns;
 }
 
+void leat_scratch_count(struct leat_scratch *scratch, const struct leat_compiled *c, int64_t begin_ns)
+{
+    end_step(scratch, &scratch->times[c->first_time + leat_compiled_decodes(c)], c->stages->label, begin_ns, 1, 0);
+}
+
 /* One photo or image field through its stages; *result: the last one's. */
 static int run_stages(const struct leat_compiled *c, struct leat_scratch *scratch, const struct leat_row *row,
                       void *dst, struct leat_image *result, struct leat_error *error)

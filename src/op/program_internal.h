@@ -85,6 +85,7 @@ struct leat_compiled_chain {
     bool cut_open;
     bool stacks; /* images may end in open size; there is an output of their sizes, the last one */
     bool single; /* ... only because batches have one row */
+    bool late;   /* a card decodes its image; the last output describes that */
 };
 
 /* The place of those outputs of a tuple that functions alone see; there may be none. */
@@ -169,6 +170,13 @@ int leat_parse_outputs(struct leat_program *program, const struct leat_field *fi
                        struct leat_error *error);
 int leat_all_fields(struct leat_program *program, const struct leat_field *fields, size_t n_fields,
                     struct leat_error *error);
+/* program.c: counts a row of the first stage that was made without running it. */
+void leat_scratch_count(struct leat_scratch *scratch, const struct leat_compiled *c, int64_t begin_ns);
+/* late.c: the output of an image that a card decodes (TYPE: it does not), and a row of it, which `card` then describes:
+ * a struct leat_card_photo. */
+int leat_late_settle(struct leat_compiled *c, struct leat_error *error);
+int leat_late_apply(const struct leat_program *program, const struct leat_compiled *c, struct leat_scratch *scratch,
+                    const struct leat_row *row, void *card, struct leat_error *error);
 /* compile.c, for tuples: the types of a chain; shape, strides and bytes of its rows. */
 int leat_compiled_infer(const struct leat_program *program, struct leat_compiled *c, struct leat_error *error);
 int leat_compile_no_memory(struct leat_error *error); /* fills it in: NOMEM */

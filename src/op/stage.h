@@ -204,6 +204,9 @@ bool leat_stage_skips(const struct leat_stage *stage, uint64_t row_key);
 /* If stages[at] would only copy `image`: the filter behind that changes the copy, if the row has one, which can read
  * `image` itself; else `at`. */
 size_t leat_stages_straight(const struct leat_stage *stages, size_t n, size_t at, uint64_t row_key);
+/* The view of the row of this key that a stage without targets shows of an image of w x h. Errors: those of moves. */
+int leat_stage_view(const struct leat_stage *stage, const struct leat_stage_work *work, uint64_t row_key, uint32_t w,
+                    uint32_t h, struct leat_view *view, struct leat_error *error);
 /* Runs one stage for one row: from the encoded photo in `row` (a stage that decodes) or from `image`; into `target` if
  * it delivers, else into work->between[*buffer], which *target then describes, and *buffer becomes the other one. A
  * branch that does nothing leaves *target as `image` is. */

@@ -82,6 +82,12 @@ static int draw_view(const struct leat_stage *stage, const struct leat_move *aim
     return rc;
 }
 
+int leat_stage_view(const struct leat_stage *stage, const struct leat_stage_work *work, uint64_t row_key, uint32_t w,
+                    uint32_t h, struct leat_view *view, struct leat_error *error)
+{
+    return draw_view(stage, work->aims, 0, row_key, w, h, view, error);
+}
+
 static int open_photo(const struct leat_stage *stage, struct leat_stage_work *work, const struct leat_row *row,
                       uint32_t *w, uint32_t *h, struct leat_error *error)
 {

@@ -1,4 +1,4 @@
-"""Faults of src/device: rows that a card gathers."""
+"""Faults of src/device: rows that a card gathers, photos that it decodes."""
 
 from mutations import Mutation
 
@@ -72,5 +72,33 @@ MUTATIONS = [
         "threads.n_threads = threads.busy = 0;",
         "threads.busy = 0;",
         ("c:device/rows",),
+    ),
+    Mutation(
+        "a card reads behind a row whose streams lie",
+        "src/device/kernels/photo_rows.cu.h",
+        "if (length < at->byte)",
+        "if (length < at->nibble)",
+        ("c:device/photo",),
+    ),
+    Mutation(
+        "a card refuses a row for a block that nobody needs",
+        "src/device/kernels/photo_rows.cu.h",
+        "if (x >= plane->check0)",
+        "if (x <= plane->check1)",
+        ("c:device/photo",),
+    ),
+    Mutation(
+        "a card doubles the samples at odd pixels as those at even ones",
+        "src/device/kernels/photo_colours.cu.h",
+        "(x & 1 ? 7 : 8)",
+        "8",
+        ("c:device/photo",),
+    ),
+    Mutation(
+        "a card has no samples beside those of the box",
+        "src/codec/jpeg/card_plan.c",
+        "s.smooth_down, s.height",
+        "false, s.height",
+        ("c:device/photo",),
     ),
 ]

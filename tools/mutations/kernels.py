@@ -12,9 +12,9 @@ MUTATIONS = [
     ),
     Mutation(
         "weights below 0 are rounded towards 0",
-        "src/kernels/resample.c",
-        "weights[k] = (int32_t)(v < 0 ? v - 0.5 : v + 0.5);",
-        "weights[k] = (int32_t)(v + 0.5);",
+        "src/kernels/weights.h",
+        "return (int)(v < 0 ? v - 0.5 : v + 0.5);",
+        "return (int)(v + 0.5);",
         (
             "py:test_geometry.py::test_resizing_is_that_of_pillow_across_then_down",
             "py:test_golden_draws.py::test_an_operator_draws_what_it_always_drew",

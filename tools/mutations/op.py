@@ -188,4 +188,25 @@ MUTATIONS = [
         "if (!codec->image)",
         ("c:engine/signals",),
     ),
+    Mutation(
+        "a card mirrors an image upside down",
+        "src/op/late.c",
+        ".flip = {from->flip, from->flip_y}",
+        ".flip = {from->flip_y, from->flip}",
+        ("c:device/late",),
+    ),
+    Mutation(
+        "a card crops what is padded",
+        "src/op/late.c",
+        "return !from->padded && w->w == v->w",
+        "return !from->padded && w->w >= v->w",
+        ("c:device/late",),
+    ),
+    Mutation(
+        "a card turns no photo as its EXIF orientation says",
+        "src/op/late.c",
+        "(stage->in.exif && original.orientation != 1)",
+        "(stage->in.exif && original.orientation > 8)",
+        ("c:device/late",),
+    ),
 ]

@@ -1,6 +1,5 @@
 /*
- * The common part of the inverse DCTs. The constants have 13 fractional bits: FIX_1_847 is sqrt(2) cos(pi/8) or the
- * like, named by its value as in the literature. Every product below is of two 16-bit values.
+ * The common part of the inverse DCTs. Every product below is of two 16-bit values.
  *
  * Both passes work on 16-bit samples between which PASS1_BITS fractional bits are kept. A rotation is written as two
  * sums of two products, as pmaddwd computes them; the original form with fewer products gives the same sums.
@@ -13,6 +12,7 @@
 
 #include "base/bytes.h"
 #include "codec/jpeg/idct.h"
+#include "codec/jpeg/idct_pass.h"
 
 /* Exact for all values, and slow. Writes no samples behind the rows. */
 extern const struct leat_jpeg_idct leat_jpeg_idct_plain;
@@ -20,33 +20,6 @@ extern const struct leat_jpeg_idct leat_jpeg_idct_plain;
 /* One sample of a block is little work: this is every instruction set's. */
 void leat_jpeg_idct_samples1(const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64],
                              uint8_t *out, size_t stride);
-
-enum {
-    CONST_BITS = 13,
-    PASS1_BITS = 2,
-    FIX_0_211 = 1730,
-    FIX_0_298 = 2446,
-    FIX_0_390 = 3196,
-    FIX_0_509 = 4176,
-    FIX_0_541 = 4433,
-    FIX_0_601 = 4926,
-    FIX_0_720 = 5906,
-    FIX_0_765 = 6270,
-    FIX_0_850 = 6967,
-    FIX_0_899 = 7373,
-    FIX_1_061 = 8697,
-    FIX_1_175 = 9633,
-    FIX_1_272 = 10426,
-    FIX_1_451 = 11893,
-    FIX_1_501 = 12299,
-    FIX_1_847 = 15137,
-    FIX_1_961 = 16069,
-    FIX_2_053 = 16819,
-    FIX_2_172 = 17799,
-    FIX_2_562 = 20995,
-    FIX_3_072 = 25172,
-    FIX_3_624 = 29692,
-};
 
 /*
  * Weights for code that computes a pass from its definition, as sums of products of pairs: EVEN_o_i of even input i in
@@ -114,10 +87,8 @@ enum {
  */
 enum { MOST1 = 1024, MOST2 = 16384 };
 
-/* The right shift of the sums of each pass, for S = 8, 4 and 2. */
+/* The right shift of the sums of each pass, for S = 4 and 2. */
 enum {
-    DOWN1_8 = CONST_BITS - PASS1_BITS,
-    DOWN2_8 = CONST_BITS + PASS1_BITS + 3,
     DOWN1_4 = DOWN1_8 + 1,
     DOWN2_4 = DOWN2_8 + 1,
     DOWN1_2 = DOWN1_8 + 2,

@@ -10,53 +10,16 @@
 /* Rows of a block, or the columns of one: a[r][c] is read and written by loops over c. */
 typedef int16_t square[8][8];
 
-static inline int16_t wrap(int32_t x)
-{
-    return (int16_t)(uint16_t)x;
-}
-
-static inline int16_t saturate(int32_t x)
-{
-    return (int16_t)(x < INT16_MIN ? INT16_MIN : x > INT16_MAX ? INT16_MAX : x);
-}
-
-static inline uint8_t sample(int32_t x)
-{
-    return (uint8_t)((x < -128 ? -128 : x > 127 ? 127 : x) + 128);
-}
-
-static inline int16_t dequantise(int16_t k, uint16_t q)
-{
-    return (int16_t)(uint16_t)((uint32_t)k * q);
-}
-
-/* One dimension of 8 columns; rows from `rows` on are zero. Sums stay below 2^31: the weights that meet in one are
- * 64570 in all, times 2^15. */
+/* One dimension of 8 columns; rows from `rows` on are zero. */
 static inline __attribute__((always_inline)) void pass8(square in, square out, int rows, int shift)
 {
     for (int c = 0; c < 8; c++) {
-        int32_t i0 = in[0][c], i1 = in[1][c], i2 = in[2][c], i3 = in[3][c], i4 = 0, i5 = 0, i6 = 0, i7 = 0;
-        if (rows > 4)
-            i4 = in[4][c], i5 = in[5][c], i6 = in[6][c], i7 = in[7][c];
-        int32_t even2 = i2 * FIX_0_541 + i6 * (FIX_0_541 - FIX_1_847),
-                even3 = i2 * (FIX_0_541 + FIX_0_765) + i6 * FIX_0_541;
-        int32_t even0 = wrap(i0 + i4) * (1 << CONST_BITS), even1 = wrap(i0 - i4) * (1 << CONST_BITS),
-                half = 1 << (shift - 1);
-        int32_t e0 = even0 + even3 + half, e1 = even1 + even2 + half, e2 = even1 - even2 + half,
-                e3 = even0 - even3 + half;
-
-        int32_t sum3 = wrap(i7 + i3), sum4 = wrap(i5 + i1);
-        int32_t z3 = sum3 * (FIX_1_175 - FIX_1_961) + sum4 * FIX_1_175,
-                z4 = sum3 * FIX_1_175 + sum4 * (FIX_1_175 - FIX_0_390);
-        int32_t o0 = i7 * (FIX_0_298 - FIX_0_899) + i1 * -FIX_0_899 + z3,
-                o1 = i5 * (FIX_2_053 - FIX_2_562) + i3 * -FIX_2_562 + z4;
-        int32_t o2 = i5 * -FIX_2_562 + i3 * (FIX_3_072 - FIX_2_562) + z3,
-                o3 = i7 * -FIX_0_899 + i1 * (FIX_1_501 - FIX_0_899) + z4;
-
-        out[0][c] = saturate((e0 + o3) >> shift), out[7][c] = saturate((e0 - o3) >> shift);
-        out[1][c] = saturate((e1 + o2) >> shift), out[6][c] = saturate((e1 - o2) >> shift);
-        out[2][c] = saturate((e2 + o1) >> shift), out[5][c] = saturate((e2 - o1) >> shift);
-        out[3][c] = saturate((e3 + o0) >> shift), out[4][c] = saturate((e3 - o0) >> shift);
+        int16_t x[8] = {0}, y[8];
+        for (int r = 0; r < rows; r++)
+            x[r] = in[r][c];
+        leat_jpeg_pass8(x, y, shift);
+        for (int r = 0; r < 8; r++)
+            out[r][c] = y[r];
     }
 }
 
@@ -87,18 +50,18 @@ static inline __attribute__((always_inline)) void block8(const int16_t *k, const
     square a, b;
     for (int i = 0; i < rows; i++)
         for (int c = 0; c < 8; c++)
-            a[i][c] = dequantise(k[8 * i + c], quant[8 * i + c]);
+            a[i][c] = leat_jpeg_dequantise(k[8 * i + c], quant[8 * i + c]);
     if (flat(k, rows > 4 ? 0xfe : 0x0e)) {
         for (int r = 0; r < 8; r++)
             for (int c = 0; c < 8; c++)
-                b[r][c] = wrap(a[0][c] * (1 << PASS1_BITS));
+                b[r][c] = leat_jpeg_wrap(a[0][c] * (1 << PASS1_BITS));
     } else
         pass8(a, b, rows, DOWN1_8);
     transpose(b, a);
     pass8(a, b, rows, DOWN2_8);
     for (int r = 0; r < 8; r++)
         for (int c = 0; c < 8; c++)
-            out[(size_t)r * stride + (size_t)c] = sample(b[c][r]);
+            out[(size_t)r * stride + (size_t)c] = leat_jpeg_sample(b[c][r]);
 }
 
 static void samples8(const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64], uint8_t *out,
@@ -106,8 +69,8 @@ static void samples8(const int16_t *coefficients, const uint8_t *last, size_t n,
 {
     for (size_t i = 0; i < n; i++, coefficients += 64, out += 8) {
         if (!last[i]) {
-            int16_t dc = wrap(dequantise(coefficients[0], quant[0]) * (1 << PASS1_BITS));
-            uint8_t value = sample((dc + 16) >> 5);
+            int16_t dc = leat_jpeg_wrap(leat_jpeg_dequantise(coefficients[0], quant[0]) * (1 << PASS1_BITS));
+            uint8_t value = leat_jpeg_sample((dc + 16) >> 5);
             for (size_t r = 0; r < 8; r++)
                 memset(out + r * stride, value, 8);
         } else if (last[i] <= LAST_LOW)
@@ -127,8 +90,10 @@ static inline __attribute__((always_inline)) void pass4(square in, int16_t out[4
         uint32_t e0 = even0 + even2 + half, e1 = even0 - even2 + half;
         uint32_t o1 = i1 * FIX_1_061 - i3 * FIX_2_172 + i5 * FIX_1_451 - i7 * FIX_0_211;
         uint32_t o0 = i1 * FIX_2_562 + i3 * FIX_0_899 - i5 * FIX_0_601 - i7 * FIX_0_509;
-        out[0][c] = saturate((int32_t)(e0 + o0) >> shift), out[3][c] = saturate((int32_t)(e0 - o0) >> shift);
-        out[1][c] = saturate((int32_t)(e1 + o1) >> shift), out[2][c] = saturate((int32_t)(e1 - o1) >> shift);
+        out[0][c] = leat_jpeg_saturate((int32_t)(e0 + o0) >> shift),
+        out[3][c] = leat_jpeg_saturate((int32_t)(e0 - o0) >> shift);
+        out[1][c] = leat_jpeg_saturate((int32_t)(e1 + o1) >> shift),
+        out[2][c] = leat_jpeg_saturate((int32_t)(e1 - o1) >> shift);
     }
 }
 
@@ -137,8 +102,8 @@ static void samples4(const int16_t *coefficients, const uint8_t *last, size_t n,
 {
     for (size_t i = 0; i < n; i++, coefficients += 64, out += 4) {
         if (!last[i]) {
-            int16_t dc = wrap(dequantise(coefficients[0], quant[0]) * (1 << PASS1_BITS));
-            uint8_t value = sample((dc + 16) >> 5);
+            int16_t dc = leat_jpeg_wrap(leat_jpeg_dequantise(coefficients[0], quant[0]) * (1 << PASS1_BITS));
+            uint8_t value = leat_jpeg_sample((dc + 16) >> 5);
             for (size_t r = 0; r < 4; r++)
                 memset(out + r * stride, value, 4);
             continue;
@@ -147,11 +112,11 @@ static void samples4(const int16_t *coefficients, const uint8_t *last, size_t n,
         int16_t b[4][8];
         for (int r = 0; r < 8; r++)
             for (int c = 0; c < 8; c++)
-                a[r][c] = dequantise(coefficients[8 * r + c], quant[8 * r + c]);
+                a[r][c] = leat_jpeg_dequantise(coefficients[8 * r + c], quant[8 * r + c]);
         if (flat(coefficients, 0xee)) {
             for (int r = 0; r < 4; r++)
                 for (int c = 0; c < 8; c++)
-                    b[r][c] = wrap(a[0][c] * (1 << PASS1_BITS));
+                    b[r][c] = leat_jpeg_wrap(a[0][c] * (1 << PASS1_BITS));
         } else
             pass4(a, b, DOWN1_4);
         for (int r = 0; r < 4; r++)
@@ -160,7 +125,7 @@ static void samples4(const int16_t *coefficients, const uint8_t *last, size_t n,
         pass4(a, b, DOWN2_4);
         for (size_t r = 0; r < 4; r++)
             for (size_t c = 0; c < 4; c++)
-                out[r * stride + c] = sample(b[c][r]);
+                out[r * stride + c] = leat_jpeg_sample(b[c][r]);
     }
 }
 
@@ -178,16 +143,17 @@ static void samples2(const int16_t *coefficients, const uint8_t *last, size_t n,
         for (int c = 0; c < 8; c++) {
             int16_t x[8];
             for (int r = 0; r < 8; r++)
-                x[r] = dequantise(coefficients[8 * r + c], quant[8 * r + c]);
+                x[r] = leat_jpeg_dequantise(coefficients[8 * r + c], quant[8 * r + c]);
             uint32_t even = ((uint32_t)x[0] << (CONST_BITS + 2)) + (1u << (DOWN1_2 - 1)),
                      odd = odd2(x[1], x[3], x[5], x[7]);
             a[0][c] = (int32_t)(even + odd) >> DOWN1_2, a[1][c] = (int32_t)(even - odd) >> DOWN1_2;
         }
         for (size_t r = 0; r < 2; r++) { /* column 0 is not packed to 16 bits, the others are */
             uint32_t even = ((uint32_t)a[r][0] << (CONST_BITS + 2)) + (1u << (DOWN2_2 - 1));
-            uint32_t odd = odd2(saturate(a[r][1]), saturate(a[r][3]), saturate(a[r][5]), saturate(a[r][7]));
-            out[r * stride] = sample((int32_t)(even + odd) >> DOWN2_2);
-            out[r * stride + 1] = sample((int32_t)(even - odd) >> DOWN2_2);
+            uint32_t odd = odd2(leat_jpeg_saturate(a[r][1]), leat_jpeg_saturate(a[r][3]), leat_jpeg_saturate(a[r][5]),
+                                leat_jpeg_saturate(a[r][7]));
+            out[r * stride] = leat_jpeg_sample((int32_t)(even + odd) >> DOWN2_2);
+            out[r * stride + 1] = leat_jpeg_sample((int32_t)(even - odd) >> DOWN2_2);
         }
     }
 }
@@ -200,7 +166,7 @@ void leat_jpeg_idct_samples1(const int16_t *coefficients, const uint8_t *last, s
     int32_t q = (int16_t)quant[0];
     for (size_t i = 0; i < n; i++) {
         uint32_t mean = (uint32_t)((coefficients[64 * i] * q + 4) >> 3);
-        out[i] = sample((int32_t)(mean << 22) >> 22);
+        out[i] = leat_jpeg_sample((int32_t)(mean << 22) >> 22);
     }
 }
 

@@ -29,6 +29,7 @@
 #include "base/error.h"
 #include "codec/jpeg/idct.h"
 #include "codec/jpeg/pixels.h"
+#include "codec/jpeg/sampling.h"
 
 /* Bytes before and after a row of samples: kernels read there, and an inverse DCT writes behind. */
 #define PAD 64
@@ -108,55 +109,31 @@ void leat_jpeg_picture_trim(struct leat_jpeg_picture *picture)
 
 /* ---- the needs of a box ---------------------------------------------------------------------- */
 
-static uint32_t ceil_div(uint64_t a, uint64_t b)
-{
-    return (uint32_t)((a + b - 1) / b);
-}
-
 static void plan_plane(struct leat_jpeg_picture *p, const struct leat_jpeg_frame *frame, unsigned c, unsigned least)
 {
     static const uint64_t needed[9] = {
         [1] = LEAT_JPEG_NEEDED1, [2] = LEAT_JPEG_NEEDED2, [4] = LEAT_JPEG_NEEDED4, [8] = LEAT_JPEG_NEEDED8};
     const struct leat_jpeg_component *from = &frame->component[c];
     struct plane *plane = &p->plane[c];
-    unsigned size = least;
-    while (size < 8 && (frame->max_h * least) % (from->h * size * 2) == 0 &&
-           (frame->max_v * least) % (from->v * size * 2) == 0)
-        size *= 2;
+    const struct leat_jpeg_sampling s = leat_jpeg_sampling_of(frame, c, least);
     *plane = (struct plane){
-        .size = size,
-        .shift = (unsigned)__builtin_ctz(size),
+        .size = s.size,
+        .shift = (unsigned)__builtin_ctz(s.size),
         .h = from->h,
         .v = from->v,
-        .across = frame->max_h * least / (from->h * size),
-        .down = frame->max_v * least / (from->v * size),
-        .width = ceil_div((uint64_t)frame->width * from->h * size, frame->max_h * 8u),
-        .height = ceil_div((uint64_t)frame->height * from->v * size, frame->max_v * 8u),
+        .across = s.across,
+        .down = s.down,
+        .smooth_across = s.smooth_across,
+        .smooth_down = s.smooth_down,
+        .width = s.width,
+        .height = s.height,
         .quant = from->quant,
-        .idct = size == 8   ? p->idct->samples8
-                : size == 4 ? p->idct->samples4
-                : size == 2 ? p->idct->samples2
-                            : p->idct->samples1,
+        .idct = s.size == 8   ? p->idct->samples8
+                : s.size == 4 ? p->idct->samples4
+                : s.size == 2 ? p->idct->samples2
+                              : p->idct->samples1,
     };
-    if (least > 1) {
-        const bool twice = plane->across == 2 && plane->width > 2;
-        plane->smooth_across = twice && plane->down <= 2;
-        plane->smooth_down = plane->down == 2 && (plane->across == 1 || twice);
-    }
-    p->needed |= needed[size];
-}
-
-/* The samples that pixels [from, from + n) look at, in one direction: [*first, *end). */
-static void range(uint32_t from, uint32_t n, unsigned pixels, bool smooth, uint32_t samples, uint32_t *first,
-                  uint32_t *end)
-{
-    const uint32_t last = from + n - 1;
-    *first = from / pixels;
-    *end = last / pixels + 1;
-    if (smooth && !(from & 1) && *first)
-        --*first;
-    if (smooth && (last & 1) && *end < samples)
-        ++*end;
+    p->needed |= needed[s.size];
 }
 
 static void plan_box(struct leat_jpeg_picture *p, uint32_t x, uint32_t y, uint32_t w, uint32_t h)
@@ -167,15 +144,15 @@ static void plan_box(struct leat_jpeg_picture *p, uint32_t x, uint32_t y, uint32
         struct plane *plane = &p->plane[c];
         const uint32_t size = plane->size;
         uint32_t first, end;
-        range(x, w, plane->across, plane->smooth_across, plane->width, &first, &end);
+        leat_jpeg_samples_of(x, w, plane->across, plane->smooth_across, plane->width, &first, &end);
         plane->block_x0 = first / size;
-        plane->block_x1 = ceil_div(end, size);
-        range(y, h, plane->down, plane->smooth_down, plane->height, &first, &end);
+        plane->block_x1 = leat_jpeg_ceil_div(end, size);
+        leat_jpeg_samples_of(y, h, plane->down, plane->smooth_down, plane->height, &first, &end);
         plane->block_y0 = first / size;
-        plane->block_y1 = ceil_div(end, size);
+        plane->block_y1 = leat_jpeg_ceil_div(end, size);
 
-        const uint32_t x0 = plane->block_x0 / plane->h, x1 = ceil_div(plane->block_x1, plane->h);
-        const uint32_t y0 = plane->block_y0 / plane->v, y1 = ceil_div(plane->block_y1, plane->v);
+        const uint32_t x0 = plane->block_x0 / plane->h, x1 = leat_jpeg_ceil_div(plane->block_x1, plane->h);
+        const uint32_t y0 = plane->block_y0 / plane->v, y1 = leat_jpeg_ceil_div(plane->block_y1, plane->v);
         p->mcu_x0 = x0 < p->mcu_x0 ? x0 : p->mcu_x0;
         p->mcu_x1 = x1 > p->mcu_x1 ? x1 : p->mcu_x1;
         p->next = y0 < p->next ? y0 : p->next;

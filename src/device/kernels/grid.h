@@ -21,7 +21,9 @@ typedef uint64_t u64;
 typedef int64_t s64;
 
 #define KERNEL_FUNCTION static inline
+#define KERNEL_TABLE static const
 #define KERNEL_UNROLL
+#define KERNEL_ROLLED
 
 struct grid_index {
     u32 x;
@@ -74,6 +76,10 @@ static inline double kernel_bits_double(u64 bits)
     double x;
     memcpy(&x, &bits, sizeof x);
     return x;
+}
+static inline u32 kernel_ones(u64 x)
+{
+    return (u32)__builtin_popcountll(x);
 }
 static inline bool kernel_claim(u32 *word)
 {

@@ -2,12 +2,16 @@
  * The language of kernels. A kernel is one source that is compiled twice: for a card by NVRTC, which gets this header
  * and the kernel's as texts (meson.build), and by the C compiler, for tests, which run it as a grid of threads
  * (grid.h). So kernels are written in what C and CUDA have in common: no templates, no warp functions, no shared
- * memory; all that touches memory goes through the functions named here, which the C side checks and counts.
+ * memory; all that touches memory, but for structs, goes through the functions named here, which the C side checks and
+ * counts.
  *
  *     KERNEL_FUNCTION      begins a function of a kernel; it is inlined, so that constant arguments are constants
+ *     KERNEL_TABLE         begins a table of constants
  *     KERNEL_UNROLL        before a loop whose bounds are constant then
+ *     KERNEL_ROLLED        before a loop whose body is long: it stays one
  *     kernel_load_*        reads 1 to 16 bytes at a multiple of as many: into 32-bit parts, the lowest bytes first
  *     kernel_store_*       writes them
+ *     kernel_ones          counts the ones of 64 bits
  *     kernel_claim         sets a word from 0 to 1: true for one of those that try
  *     kernel_publish       sets a word, after all that this thread has written
  */
@@ -23,7 +27,9 @@ typedef unsigned long long u64;
 typedef long long s64;
 
 #define KERNEL_FUNCTION static __device__ __forceinline__
+#define KERNEL_TABLE static __device__ const
 #define KERNEL_UNROLL _Pragma("unroll")
+#define KERNEL_ROLLED _Pragma("unroll 1")
 
 KERNEL_FUNCTION u32 kernel_float_bits(float x)
 {
@@ -65,6 +71,10 @@ KERNEL_FUNCTION void kernel_store(u8 *p, u32 bytes, const u32 *parts)
         *(u16 *)p = (u16)parts[0];
     else
         *p = (u8)parts[0];
+}
+KERNEL_FUNCTION u32 kernel_ones(u64 x)
+{
+    return (u32)__popcll(x);
 }
 KERNEL_FUNCTION bool kernel_claim(u32 *word)
 {

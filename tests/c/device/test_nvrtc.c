@@ -100,6 +100,27 @@ TEST(kernels_that_convert_compile_for_each_architecture_and_spill_no_registers)
                         (const unsigned[]){1 + v % 4, v & 4 ? 2 : 4, v >> 3 & 1, v & 16 ? 1 : 4});
 }
 
+TEST(kernels_that_decode_photos_compile_for_each_architecture_and_spill_no_registers)
+{
+    test_needs_nvrtc();
+    for (size_t a = 0; a < ARCHITECTURES; a++)
+        for (size_t i = 0; i < LEAT_KERNELS_PHOTO; i++)
+            compile(architectures[a], &leat_kernel_photo[i], (const unsigned[LEAT_KERNEL_DEFINES]){0});
+}
+
+TEST(no_kernel_joins_a_product_and_a_sum_of_floats)
+{
+    void *image;
+    size_t bytes;
+    test_needs_nvrtc();
+    for (size_t i = 0; i < LEAT_KERNELS_PHOTO; i++) {
+        assert_ok(leat_nvrtc_compile(nvrtc, &leat_kernel_photo[i], 99, 0, NULL, 0, &image, &bytes, NULL, &error));
+        assert_non_null(strstr(image, ".visible .entry leat_photo_"));
+        assert_null(strstr(image, "fma.rn.f"));
+        leat_free(image);
+    }
+}
+
 TEST(an_architecture_that_is_too_old_is_an_error_and_a_newer_one_gets_text)
 {
     const char *const defines[] = {"-DLEAT_WORD=4", "-DLEAT_FROM=0"};

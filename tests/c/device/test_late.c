@@ -1,0 +1,339 @@
+/* Outputs that are left to a card: the program draws what it always draws, and the card makes the pixels that the
+ * program would have made. */
+#include "../codec/jpeg/jpegs.h"
+#include "../engine/support.h"
+#include "photos.h"
+
+#include "base/alloc.h"
+#include "codec/jpeg/fast.h"
+#include "op/program.h"
+
+static struct leat_error error;
+static struct leat_jpeg_packer *packer;
+static const struct leat_field field = {.name = "image", .kind = LEAT_KIND_IMAGE, .dtype = LEAT_U8};
+
+static int set_up(void **state)
+{
+    return !(packer = leat_jpeg_packer_new());
+}
+static int tear_down(void **state)
+{
+    leat_jpeg_packer_free(packer);
+    return test_clean(state);
+}
+
+/* A program of one output, of operators "a", "b" ... `rest`: of the output. */
+static int compile(const char *operators, const char *chain, const char *rest, struct leat_program **out)
+{
+    char text[2048];
+    snprintf(text, sizeof text,
+             "{\"operators\": {%s}, \"outputs\": {\"x\": {\"field\": \"image\", \"chain\": [%s]%s}}}", operators, chain,
+             rest);
+    return leat_program_compile(&field, 1, text, NULL, 0, LEAT_OPEN_STACKS, out, &error);
+}
+
+struct memory {
+    struct leat_room room;
+    struct photo_batch *batch;
+};
+
+/* The bytes of a row, which is described only then: photo_add with a description of as many bytes. */
+static int take(struct leat_room *room, size_t output, uint64_t bytes, void **memory, struct leat_error *e)
+{
+    const struct leat_card_photo photo = {.bytes = (unsigned)bytes};
+    assert_int_equal(output, 0);
+    *memory = photo_add(((struct memory *)(void *)room)->batch, &photo);
+    return LEAT_OK;
+}
+
+struct value {
+    struct photo photo;
+    uint8_t form;
+};
+
+/* The fast form if there is one. */
+static struct value value_of(struct photo photo, unsigned orientation)
+{
+    const uint8_t *out;
+    size_t n;
+    struct value v = {photo, LEAT_FORM_ORIGINAL};
+    if (leat_jpeg_pack(packer, photo.data, photo.length, orientation, 1, &out, &n, &error))
+        return v;
+    v = (struct value){{memcpy(malloc(n), out, n), n}, LEAT_FORM_FAST};
+    free(photo.data);
+    return v;
+}
+
+static struct leat_row row_of(const struct value *v, uint64_t key)
+{
+    return (struct leat_row){
+        .data = v->photo.data, .length = v->photo.length, .key = key, .info = {.form = v->form, .size = {1, 1}}};
+}
+
+/* Makes rows with both; those that a card decodes are counted. */
+static unsigned same_pixels(const char *operators, const char *chain, const struct value *values, unsigned n,
+                            unsigned keys)
+{
+    struct leat_program *now, *late;
+    char with_layout[400], layout[200];
+    snprintf(with_layout, sizeof with_layout, "%s, \"l\": {\"type\": \"ToLayout\", \"layout\": \"NHWC\"}", operators);
+    snprintf(layout, sizeof layout, "%s, \"l\"", chain);
+    assert_ok(compile(with_layout, layout, "", &now));
+    assert_ok(compile(operators, chain, ", \"late\": \"card\"", &late));
+    struct leat_scratch *scratch = leat_scratch_new(now), *other = leat_scratch_new(late);
+    const size_t bytes = leat_program_output(now, 0)->row_bytes;
+    struct photo_batch batch = {0};
+    struct memory memory = {{take}, &batch};
+    uint8_t *expected = malloc(n * keys * bytes);
+    unsigned cards = 0;
+    leat_scratch_give_room(other, &memory.room);
+    for (unsigned i = 0; i < n * keys; i++) {
+        const struct leat_row row = row_of(&values[i % n], i * UINT64_C(0x9e3779b97f4a7c15));
+        struct leat_card_photo photo = {.unused = 1};
+        uint64_t steps[2];
+        size_t failed;
+        assert_int_equal(leat_program_apply(now, 0, scratch, &row, 1, expected + i * bytes, &error), 1);
+        assert_ok(
+            leat_program_apply_tuple(late, 0, other, &row, (void *const[]){NULL, &photo}, steps, &failed, &error));
+        assert_int_equal(photo.unused, 0); /* every byte is written */
+        assert_int_equal(photo.bytes, batch.photos[i].bytes);
+        assert_int_equal(3 * photo.axis[0].n * photo.axis[1].n, bytes);
+        batch.photos[i] = photo;
+        cards += photo.form == LEAT_CARD_FAST;
+    }
+    photo_run(&batch);
+    for (unsigned i = 0; i < n * keys; i++) {
+        assert_int_equal(batch.faults[i], 0);
+        if (memcmp(batch.out + i * bytes, expected + i * bytes, bytes) != 0)
+            fail_msg("%s: row %u is another one", operators, i);
+    }
+    photo_batch_destroy(&batch);
+    free(expected);
+    leat_scratch_free(scratch);
+    leat_scratch_free(other);
+    leat_program_free(now);
+    leat_program_free(late);
+    return cards;
+}
+
+#define DECODE "\"a\": {\"type\": \"Decode\"}"
+#define OP(id, text) ", \"" #id "\": {" text "}"
+#define CROP OP(b, "\"type\": \"RandomResizedCrop\", \"size\": [24, 20]")
+#define FLIPS                                                                                                          \
+    OP(c, "\"type\": \"RandomHorizontalFlip\"")                                                                        \
+    OP(d, "\"type\": \"RandomVerticalFlip\"")
+
+TEST(chains_that_a_card_can_do_have_the_pixels_that_the_program_makes)
+{
+    const struct value values[] = {value_of(make_photo(&kinds[4], BASELINE, 90, 61, 85, 0), 1),
+                                   value_of(make_photo(&kinds[0], BASELINE, 64, 70, 85, 0), 1),
+                                   value_of(make_photo(&kinds[2], PROGRESSIVE, 50, 60, 85, 0), 1)};
+    static const struct {
+        const char *operators, *chain;
+    } chains[] = {
+        {DECODE CROP FLIPS, "\"a\", \"b\", \"c\", \"d\""},
+        {DECODE CROP FLIPS, "\"a\", \"c\", \"d\", \"b\", \"c\""}, /* mirrored before the resize */
+        {DECODE OP(b, "\"type\": \"RandomResizedCrop\", \"size\": [70, 80], \"interpolation\": \"bicubic\""),
+         "\"a\", \"b\""},
+        {DECODE OP(b, "\"type\": \"Resize\", \"size\": [40]") OP(c, "\"type\": \"CenterCrop\", \"size\": [32, 36]"),
+         "\"a\", \"b\", \"c\""},
+        {DECODE OP(b, "\"type\": \"Resize\", \"size\": [30, 30], \"antialias\": false"), "\"a\", \"b\""},
+        {DECODE OP(b, "\"type\": \"Resize\", \"size\": [61, 60], \"interpolation\": \"box\"") FLIPS,
+         "\"a\", \"c\", \"b\", \"c\""}, /* pixels at the edges of its boxes count on one side */
+        {DECODE OP(b, "\"type\": \"RandomCrop\", \"size\": [33, 17]") FLIPS, "\"a\", \"b\", \"c\", \"d\""},
+    };
+    for (size_t i = 0; i < sizeof chains / sizeof *chains; i++)
+        assert_int_equal(same_pixels(chains[i].operators, chains[i].chain, values, 3, 20), 60);
+    for (size_t i = 0; i < 3; i++)
+        free(values[i].photo.data);
+}
+
+TEST(photos_that_a_card_cannot_decode_are_decoded_before_and_travel_as_pixels)
+{
+    struct photo plain = make_photo(&kinds[4], BASELINE, 40, 30, 85, 0);
+    struct value values[] = {{plain, LEAT_FORM_ORIGINAL},
+                             value_of(make_photo(&kinds[11], BASELINE, 40, 30, 85, 0), 1), /* CMYK */
+                             value_of(make_photo(&kinds[4], BASELINE, 41, 31, 85, 0), 6),
+                             value_of(make_photo(&kinds[4], BASELINE, 60, 60, 85, 0), 1)};
+    static const char decode[] = "\"a\": {\"type\": \"Decode\", \"exif\": true}" CROP,
+                      nearest[] =
+                          DECODE OP(b, "\"type\": \"Resize\", \"size\": [9, 9], \"interpolation\": \"nearest\"");
+    assert_int_equal(values[1].form, LEAT_FORM_FAST);
+    assert_int_equal(same_pixels(decode, "\"a\", \"b\"", values, 4, 5), 5);           /* the last one */
+    assert_int_equal(same_pixels(DECODE CROP, "\"a\", \"b\"", values + 2, 2, 5), 10); /* as it is stored */
+    assert_int_equal(same_pixels(nearest, "\"a\", \"b\"", values + 3, 1, 2), 0);
+    /* padded */
+    assert_int_equal(
+        same_pixels(DECODE OP(b, "\"type\": \"CenterCrop\", \"size\": [50, 50]"), "\"a\", \"b\"", values + 2, 2, 1), 1);
+    static const char filled[] = DECODE OP(b, "\"type\": \"CenterCrop\", \"size\": [40, 20]")
+        OP(c, "\"type\": \"CenterCrop\", \"size\": [40, 40]") OP(d, "\"type\": \"Resize\", \"size\": [30, 30]");
+    /* where the photo has pixels, which were cropped before */
+    assert_int_equal(same_pixels(filled, "\"a\", \"b\", \"c\"", values + 3, 1, 1), 0);
+    assert_int_equal(same_pixels(filled, "\"a\", \"b\", \"c\", \"d\"", values + 3, 1, 1), 0);
+    for (size_t i = 0; i < 4; i++)
+        free(values[i].photo.data);
+}
+
+TEST(a_broken_photo_fails_as_any_other)
+{
+    struct value v = value_of(make_photo(&kinds[4], BASELINE, 40, 30, 85, 0), 1);
+    struct leat_program *late;
+    struct photo_batch batch = {0};
+    struct memory memory = {{take}, &batch};
+    struct leat_card_photo photo;
+    uint64_t steps[2];
+    size_t failed;
+    assert_ok(compile(DECODE CROP, "\"a\", \"b\"", ", \"late\": \"card\"", &late));
+    struct leat_scratch *scratch = leat_scratch_new(late);
+    leat_scratch_give_room(scratch, &memory.room);
+    struct leat_row row = row_of(&v, 1);
+    row.length -= 3;
+    assert_int_equal(
+        leat_program_apply_tuple(late, 0, scratch, &row, (void *const[]){NULL, &photo}, steps, &failed, &error),
+        LEAT_E_DECODE);
+    assert_int_equal(failed, 0);
+    assert_non_null(strstr(error.message, "its parts are not as long as it is"));
+    assert_int_equal(leat_scratch_health(scratch), LEAT_HEALTH_BROKEN);
+    row.length += 3;
+    assert_ok(leat_program_apply_tuple(late, 0, scratch, &row, (void *const[]){NULL, &photo}, steps, &failed, &error));
+    assert_int_equal(leat_scratch_health(scratch), LEAT_HEALTH_UNCHECKED);
+    assert_int_equal(photo.form, LEAT_CARD_FAST);
+    struct leat_step_time times[4];
+    assert_int_equal(leat_scratch_times(scratch, times, 4), 3); /* Decode, the crop, and what the card is told */
+    assert_string_equal(times[1].step, "RandomResizedCrop");
+    assert_int_equal(times[1].rows, 2);
+    photo_batch_destroy(&batch);
+    leat_scratch_free(scratch);
+    leat_program_free(late);
+    free(v.photo.data);
+}
+
+TEST(an_output_that_is_left_to_a_card_has_bytes_and_what_to_do_with_them)
+{
+    struct leat_program *late, *seen;
+    assert_ok(compile(DECODE CROP, "\"a\", \"b\"", ", \"late\": \"card\"", &late));
+    assert_int_equal(leat_program_outputs(late), 2);
+    const struct leat_output *x = leat_program_output(late, 0), *card = leat_program_output(late, 1);
+    assert_true(x->late && x->ragged && x->open && x->decodes && x->keyed && !card->ragged);
+    assert_string_equal(card->name, "x.card");
+    assert_int_equal(card->row_bytes, sizeof(struct leat_card_photo));
+    assert_int_equal(leat_program_chain(late, x->chain)->sizes, 1);
+    char *text = leat_program_faces(late);
+    assert_ok(leat_program_of_faces(text, &seen, &error));
+    assert_true(leat_program_output(seen, 0)->late);
+    assert_int_equal(leat_program_chain(seen, 0)->sizes, 1);
+    leat_free(text);
+    leat_program_free(seen);
+    leat_program_free(late);
+}
+
+TEST(what_a_card_cannot_make_is_an_error_of_the_program)
+{
+    static const struct {
+        const char *operators, *chain, *rest;
+        int rc;
+    } wrong[] = {
+        {DECODE CROP, "\"a\", \"b\"", ", \"late\": \"gpu\"", LEAT_E_INVALID},
+        {DECODE CROP, "\"a\", \"b\"", ", \"late\": \"card\", \"geometry\": true", LEAT_E_INVALID},
+        {DECODE CROP, "\"a\", \"b\"", ", \"late\": \"card\", \"stack\": \"list\"", LEAT_E_INVALID},
+        {DECODE CROP, "", ", \"late\": \"card\"", LEAT_E_TYPE},
+        {DECODE CROP, "\"a\"", ", \"late\": \"card\"", LEAT_E_TYPE},
+        {"\"a\": {\"type\": \"Decode\", \"mode\": \"GRAY\"}" CROP, "\"a\", \"b\"", ", \"late\": \"card\"", LEAT_E_TYPE},
+        {"\"a\": {\"type\": \"Decode\", \"dct_scaling\": true}" CROP, "\"a\", \"b\"", ", \"late\": \"card\"",
+         LEAT_E_TYPE},
+        {DECODE CROP OP(c, "\"type\": \"ToDtype\", \"dtype\": \"float32\""), "\"a\", \"b\", \"c\"",
+         ", \"late\": \"card\"", LEAT_E_TYPE},
+        {DECODE CROP OP(c, "\"type\": \"GaussianBlur\", \"kernel_size\": 3"), "\"a\", \"b\", \"c\"",
+         ", \"late\": \"card\"", LEAT_E_TYPE},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct leat_program *program;
+        assert_int_equal(compile(wrong[i].operators, wrong[i].chain, wrong[i].rest, &program), wrong[i].rc);
+        if (i != 4) /* of open size, which is said first */
+            assert_non_null(strstr(error.message, wrong[i].rc == LEAT_E_TYPE && i != 3 ? "is left to a card" : "'x'"));
+    }
+}
+
+/* ---- batches ------------------------------------------------------------------------------------- */
+
+static void write_photos(const char *path, unsigned n)
+{
+    struct leat_writer_options options = LEAT_WRITER_OPTIONS_INIT;
+    struct leat_writer *writer;
+    options.photos = LEAT_PHOTOS_FAST;
+    assert_ok(leat_writer_open(path, &field, 1, &options, &writer, &error));
+    for (unsigned i = 0; i < n; i++) {
+        struct photo photo = make_photo(&kinds[i % KINDS], BASELINE, 30 + 7 * i, 90 - 3 * i, 85, 0);
+        const struct leat_value_ref ref = {photo.data, photo.length, NULL};
+        assert_ok(leat_writer_add(writer, &ref, NULL, &error));
+        free(photo.data);
+    }
+    assert_ok(leat_writer_finish(writer, &error));
+    leat_writer_free(writer, false);
+}
+
+/* The pixels of a batch, as a card makes them. */
+static void check_pixels(const struct leat_batch *late, const struct leat_tensor *pixels, unsigned *cards)
+{
+    struct leat_tensor bytes, what;
+    struct photo_batch batch = {.n = leat_batch_rows(late)};
+    assert_int_equal(leat_batch_tensor(late, 0, &bytes), LEAT_OK);
+    assert_int_equal(leat_batch_tensor(late, 1, &what), LEAT_OK);
+    assert_int_equal(test_tensor_bytes(&what), batch.n * sizeof *batch.photos);
+    batch.photos = memcpy(malloc(batch.n * sizeof *batch.photos), what.data, batch.n * sizeof *batch.photos);
+    batch.places = memcpy(malloc(batch.n * 8), bytes.offsets, batch.n * 8);
+    batch.data = memcpy(malloc((size_t)bytes.shape[0]), bytes.data, (size_t)bytes.shape[0]);
+    for (size_t i = 0; i < batch.n; i++) {
+        assert_int_equal(bytes.offsets[i] % LEAT_CARD_PADDING, 0);
+        assert_int_equal(bytes.offsets[i + 1] - bytes.offsets[i], batch.photos[i].bytes);
+        *cards += batch.photos[i].form == LEAT_CARD_FAST;
+    }
+    photo_run(&batch);
+    assert_memory_equal(batch.out, pixels->data, test_tensor_bytes(pixels));
+    photo_batch_destroy(&batch);
+}
+
+TEST(batches_of_a_loader_bring_what_a_card_needs)
+{
+    static const char *const programs[] = {
+        "{\"operators\": {" DECODE CROP FLIPS OP(
+            l, "\"type\": \"ToLayout\", \"layout\": \"NHWC\"") "}, \"outputs\": {\"x\": {\"field\": \"image\", "
+                                                               "\"chain\": [\"a\", \"b\", \"c\", \"d\", \"l\"]}}}",
+        "{\"operators\": {" DECODE CROP FLIPS "}, \"outputs\": {\"x\": {\"field\": \"image\", \"chain\": [\"a\", "
+        "\"b\", \"c\", \"d\"], \"late\": \"card\"}}}"};
+    unsigned cards = 0;
+    write_photos(test_path("photos"), 26);
+    for (unsigned region = 0; region < 2; region++) {
+        struct leat_dataset *dataset = test_open(test_path("photos"));
+        struct leat_loader *loaders[2];
+        struct leat_batch *batches[2];
+        uint64_t iterations[2];
+        for (unsigned k = 0; k < 2; k++) {
+            struct leat_loader_options options = test_options(8);
+            options.program = programs[k];
+            options.region = (int)region;
+            options.budget_bytes = 128 << 20;
+            loaders[k] = test_loader(dataset, &options);
+            iterations[k] = test_start(loaders[k]);
+        }
+        while ((batches[0] = test_next(loaders[0], iterations[0]))) {
+            struct leat_tensor pixels, image;
+            batches[1] = test_next(loaders[1], iterations[1]);
+            assert_non_null(batches[1]);
+            assert_int_equal(leat_batch_tensor(batches[0], 0, &pixels), LEAT_OK);
+            assert_int_equal(leat_batch_image(batches[1], 0, 0, &image), LEAT_E_TYPE);
+            assert_memory_equal(leat_batch_ids(batches[0]), leat_batch_ids(batches[1]),
+                                8 * leat_batch_rows(batches[0]));
+            check_pixels(batches[1], &pixels, &cards);
+            leat_batch_free(batches[0]);
+            leat_batch_free(batches[1]);
+        }
+        assert_null(test_next(loaders[1], iterations[1]));
+        leat_loader_close(loaders[0]);
+        leat_loader_close(loaders[1]);
+        leat_dataset_release(dataset);
+    }
+    assert_int_equal(cards, 2 * 22); /* of 26, four have four components */
+}
+
+TEST_MAIN_IN(set_up, tear_down)
