@@ -136,6 +136,10 @@ struct leat_device_batches_options {
 /* The channels of an output that a table goes with; 0: of another one. */
 LEAT_API unsigned leat_device_channels(const struct leat_loader *loader, const char *output);
 
+/* Whether the first value of a field is a photo in the decode-fast form: photos that a card decodes (docs/device.md).
+ */
+LEAT_API bool leat_device_is_fast(const struct leat_dataset *dataset, const char *field);
+
 /* For batches of this loader, and of its consumers. Errors: INVALID (tables, or a second one for a loader); as
  * leat_device_rows_open. */
 LEAT_API int leat_device_batches_open(struct leat_loader *loader, const struct leat_device_batches_options *options,
@@ -159,7 +163,8 @@ LEAT_API int leat_device_batches_take(struct leat_device_batches *batches, struc
 LEAT_API void leat_device_batch_free(struct leat_device_batch *batch);
 
 /* As of leat_batch_tensor: `data` and `offsets` are addresses of the card, `buffer` is NULL, and `owner` keeps them
- * alive. NOT_FOUND: this output has not travelled, as text does not. */
+ * alive. NOT_FOUND: this output has not travelled, as text does not. TYPE: it only says what the card does with another
+ * one. */
 struct leat_device_tensor {
     struct leat_tensor tensor;
     struct leat_device_buffer *owner;

@@ -229,6 +229,16 @@ PyObject *py_device_channels(PyObject *module, PyObject *args)
     return handle ? PyLong_FromLong((long)leat_device_channels(handle, output)) : NULL;
 }
 
+/* device_fast(dataset, field): whether its first photo is in the decode-fast form */
+PyObject *py_device_fast(PyObject *module, PyObject *args)
+{
+    PyObject *dataset;
+    const char *field;
+    if (!PyArg_ParseTuple(args, "O!s:device_fast", py_dataset_type, &dataset, &field))
+        return NULL;
+    return PyBool_FromLong(leat_device_is_fast(py_dataset_handle(dataset), field));
+}
+
 /* ---- one of them ---- */
 
 static struct leat_batch *host_of(PyObject *self)
@@ -264,9 +274,10 @@ static PyObject *there_outputs(PyObject *self, PyObject *none)
     for (size_t i = 0; list && i < n; i++) {
         struct leat_device_tensor t;
         struct leat_tensor image;
-        const bool travelled = !leat_device_batch_tensor(((struct there *)self)->handle, i, &t);
+        const int found = leat_device_batch_tensor(((struct there *)self)->handle, i, &t);
         const int rc = leat_batch_image(host, i, 0, &image);
-        const bool hidden = !travelled && (leat_batch_tensor(host, i, &t.tensor) || rc == LEAT_E_NOT_FOUND);
+        const bool hidden =
+            found == LEAT_E_TYPE || (found && (leat_batch_tensor(host, i, &t.tensor) || rc == LEAT_E_NOT_FOUND));
         py_list_add(&list, hidden ? Py_NewRef(Py_None)
                                   : Py_BuildValue("(sisNN)", t.tensor.name, (int)t.tensor.kind,
                                                   leat_dtype_name(t.tensor.dtype),

@@ -305,6 +305,7 @@ static PyMethodDef functions[] = {
     {"power", py_power, METH_VARARGS, "power(x, y): the same bits on every machine"},
     {"device_channels", py_device_channels, METH_VARARGS,
      "device_channels(loader, output): that a table goes with, or 0"},
+    {"device_fast", py_device_fast, METH_VARARGS, "device_fast(dataset, field): whether photos are in that form"},
     {"row_key", py_row_key, METH_VARARGS, "row_key(seed, epoch, row): its random key"},
     {"substitutes", py_substitutes, METH_VARARGS,
      "substitutes(row_key, count, broken): the positions of `count` that are tried in the place of a broken one"},

@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "device/copies.h"
+#include "device/decode.h"
 #include "device/kernels/convert_pixels.h"
 #include "device/memory.h"
 #include "engine/follow.h"
@@ -29,15 +30,18 @@ enum { TIMED = 16 };
 
 /* One output. */
 struct output {
-    bool travels;
+    bool travels, describes;               /* describes: photos of another one; it is not delivered */
     const struct leat_device_table *table; /* NULL: as it is */
     leat_cu_memory values;                 /* of the table, on the card */
+    bool late;                             /* photos that the card decodes, */
+    size_t described;                      /* by this output; they have a table */
 };
 
 /* An output of a batch on its way. */
 struct part {
     struct leat_device_buffer *raw, *made; /* copied; made of that by a table */
     uint64_t pixels;                       /* of an image, for a table */
+    struct leat_device_photos photos;      /* of an output that is late */
     struct leat_device_tensor tensor;      /* once it is taken */
     struct leat_buffer *host;              /* from then on until it is copied */
 };
@@ -58,17 +62,8 @@ struct leat_device_batch {
     struct part parts[];
 };
 
-/* An allocation of another process. */
-enum { OPENED = 256 };
-struct opened {
-    struct leat_cu_ipc handle;
-    leat_cu_memory at; /* 0: it cannot be opened */
-    uint64_t bytes;
-    bool own; /* of this process after all */
-};
-
 struct item {
-    enum { COPY, END, DROP } kind;
+    enum { COPY, END, DROP, STOP } kind;
     struct leat_device_batch *there;
     size_t output; /* n_outputs: the rows' arrays */
     const uint8_t *from;
@@ -89,9 +84,8 @@ struct leat_device_batches {
     struct output *outputs;
     leat_cu_handle copies, converts; /* streams */
     leat_cu_handle begun[TIMED], ended[TIMED];
-    uint64_t n_timed;             /* of the copier, as is */
-    struct opened opened[OPENED]; /* ... what it has opened of other processes' */
-    size_t n_opened;
+    uint64_t n_timed;                 /* of the copier, as is */
+    struct leat_device_opened opened; /* ... what it has opened of other processes' */
 
     pthread_mutex_t mutex;
     pthread_cond_t wanted, done; /* items, or the end; a batch was issued or has failed */
@@ -103,51 +97,12 @@ struct leat_device_batches {
     struct leat_device_batch *releasing, **releasing_end; /* their host memory */
     struct leat_device_batch *free;
     struct {
-        uint64_t batches, bytes, shared_bytes, ahead, late, shrunk;
+        uint64_t batches, bytes, shared_bytes, photos, ahead, late, shrunk;
         int64_t wait_ns;
         double copy_ms;
         int64_t opened_ns;
     } count;
 };
-
-/* ---- pinning ----------------------------------------------------------------------------------- */
-
-static int pin(void *user, void *memory, uint64_t bytes, struct leat_error *error)
-{
-    struct leat_card *card = user;
-    int rc = leat_card_enter(card, error);
-    if (rc)
-        return rc;
-    const leat_cu_result code = card->cuda->cuMemHostRegister_v2(memory, bytes, LEAT_CU_HOST_PORTABLE);
-    leat_card_leave(card);
-    return code ? leat_fail(error, LEAT_E_NOMEM,
-                            "the driver refuses to pin %" PRIu64 " bytes for batches (CUDA error %d): free memory, or "
-                            "raise the limit of locked memory (ulimit -l; in a container: --ulimit memlock=-1)",
-                            bytes, code)
-                : LEAT_OK;
-}
-
-static void unpin(void *user, void *memory)
-{
-    struct leat_card *card = user;
-    if (leat_card_enter(card, NULL))
-        return;
-    card->cuda->cuMemHostUnregister(memory);
-    leat_card_leave(card);
-}
-
-int leat_device_pinning(int device, const struct leat_pinning **out, struct leat_error *error)
-{
-    static struct leat_pinning all[LEAT_CARDS];
-    struct leat_card *card;
-    *out = NULL;
-    int rc = leat_card_open(device, &card, error);
-    if (rc)
-        return rc;
-    all[device] = (struct leat_pinning){card, pin, unpin}; /* the same whoever writes it */
-    *out = &all[device];
-    return LEAT_OK;
-}
 
 /* ---- batches on their way ---------------------------------------------------------------------- */
 
@@ -291,6 +246,19 @@ static bool keep_rows(struct leat_device_batch *t, const struct leat_batch *b)
     return true;
 }
 
+/* Photos that the card decodes: their bytes travel, and what it is to do is kept. */
+static void push_late(struct leat_device_batch *t, const struct leat_batch *b, size_t o)
+{
+    const struct leat_view v = leat_batch_values(b, o), what = leat_batch_values(b, t->of->outputs[o].described);
+    const struct leat_mirror *mirror = &b->buffers[o]->mirror;
+    const uint64_t bytes = (uint64_t)v.offsets[b->rows];
+    if (!leat_device_photos_keep(&t->parts[o].photos, what.data, v.offsets, b->rows)) {
+        t->state = FAILED;
+        leat_fail(&t->error, LEAT_E_NOMEM, "no memory for photos on their way to a card");
+    }
+    push(t->of, (struct item){COPY, t, o, v.data, 0, bytes, bytes, mirror->there ? mirror : NULL});
+}
+
 static void ready(void *mark, const struct leat_batch *b, bool anew)
 {
     struct leat_device_batch *t = mark;
@@ -300,6 +268,10 @@ static void ready(void *mark, const struct leat_batch *b, bool anew)
         const struct leat_output *output = leat_program_output(b->program, o);
         if (!d->outputs[o].travels || !b->buffers[o])
             continue;
+        if (d->outputs[o].late) {
+            push_late(t, b, o);
+            continue;
+        }
         if (d->outputs[o].table)
             t->parts[o].pixels = (uint64_t)(output->shape[0] * output->shape[1]);
         if (output->ragged) { /* offsets, then values */
@@ -337,39 +309,26 @@ static void drop(void *mark)
     }
 }
 
-/* ---- the copier --------------------------------------------------------------------------------- */
-
-/* Where another process's allocation lies for this one; one of its own, too. NULL: it cannot be had. */
-static const struct opened *open_shared(struct leat_device_batches *d, const struct leat_mirror *m)
+static void stop(void *mark)
 {
-    const struct leat_cuda *cuda = d->card->cuda;
-    struct opened *o = d->opened;
-    while (o < d->opened + d->n_opened && memcmp(&o->handle, m->handle, sizeof o->handle))
-        o++;
-    if (o == d->opened + OPENED)
-        return NULL;
-    if (o == d->opened + d->n_opened) {
-        leat_cu_memory begin;
-        size_t bytes = 0;
-        *o = (struct opened){0};
-        memcpy(&o->handle, m->handle, sizeof o->handle);
-        o->at = leat_device_exported(&o->handle, &o->bytes);
-        o->own = o->at;
-        if (!o->own && !memcmp(m->card, d->card->uuid, sizeof m->card) &&
-            cuda->cuIpcOpenMemHandle_v2(&o->at, o->handle, LEAT_CU_IPC_LAZY) == 0)
-            o->bytes = cuda->cuMemGetAddressRange_v2(&begin, &bytes, o->at) ? 0 : bytes;
-        d->n_opened++;
-    }
-    return o->at ? o : NULL;
+    struct leat_device_batch *t = mark;
+    struct leat_device_batches *d = t->of;
+    pthread_mutex_lock(&d->mutex);
+    if (t->state != FAILED)
+        leat_fail(&t->error, LEAT_E_NOMEM, "its memory was wanted for the batch before");
+    t->state = FAILED;
+    if (!d->exited)
+        push(d, (struct item){.kind = STOP, .there = t});
+    pthread_mutex_unlock(&d->mutex);
 }
+
+/* ---- the copier --------------------------------------------------------------------------------- */
 
 /* From the memory of a port on this card. False: it is to be copied from the host's. */
 static bool copy_shared(struct leat_device_batches *d, const struct item *i, leat_cu_memory to)
 {
-    const struct opened *o = i->mirror ? open_shared(d, i->mirror) : NULL;
-    if (!o || i->mirror->at > o->bytes || i->bytes > o->bytes - i->mirror->at)
-        return false;
-    return d->card->cuda->cuMemcpyDtoDAsync_v2(to, o->at + i->mirror->at, i->bytes, d->copies) == 0;
+    const leat_cu_memory from = i->mirror ? leat_device_open_shared(&d->opened, d->card, i->mirror, i->bytes) : 0;
+    return from && d->card->cuda->cuMemcpyDtoDAsync_v2(to, from, i->bytes, d->copies) == 0;
 }
 
 static int copy(struct leat_device_batches *d, const struct item *i, struct leat_error *error)
@@ -381,6 +340,26 @@ static int copy(struct leat_device_batches *d, const struct item *i, struct leat
         rc = leat_copy_there(d->card, &d->pool->region, (*to)->at + i->at, i->from, i->bytes, d->copies, error);
     pthread_mutex_lock(&d->mutex);
     *(shared ? &d->count.shared_bytes : &d->count.bytes) += rc ? 0 : i->bytes;
+    pthread_mutex_unlock(&d->mutex);
+    return rc;
+}
+
+/* Makes pixels of the photos of an output, in the second stream. */
+static int decode(struct leat_device_batches *d, struct part *p, struct leat_error *error)
+{
+    struct leat_device_buffer *pixels;
+    uint64_t height, width;
+    leat_device_photos_size(&p->photos, &height, &width);
+    p->pixels = height * width;
+    int rc = leat_device_buffer_take(d->memory, p->photos.n * p->pixels * 3, d->converts, &pixels, error);
+    if (rc)
+        return rc;
+    rc = leat_device_photos_decode(&p->photos, d->memory, d->nvrtc, p->raw->at, pixels->at, d->converts, error);
+    p->raw->stream = d->converts;
+    leat_device_buffer_release(p->raw);
+    p->raw = pixels;
+    pthread_mutex_lock(&d->mutex);
+    d->count.photos += leat_device_photos_count(&p->photos);
     pthread_mutex_unlock(&d->mutex);
     return rc;
 }
@@ -407,7 +386,8 @@ static int convert(struct leat_device_batches *d, struct leat_device_batch *t, s
         .pixels = p->pixels,
     };
     const uint64_t threads = a.n * a.pixels / together;
-    const leat_cu_result code = threads ? leat_card_launch(d->card, function, threads, &a, d->converts) : 0;
+    const leat_cu_result code =
+        threads ? leat_card_launch(d->card, function, leat_card_blocks(threads), LEAT_CARD_BLOCK, &a, d->converts) : 0;
     if (code)
         return leat_cuda_fail(d->card->cuda, code, "the card does not convert pixels", error);
     p->raw->stream = d->converts; /* which reads it */
@@ -435,7 +415,9 @@ static int issue(struct leat_device_batches *d, struct leat_device_batch *t, str
         if (!converts)
             code = cuda->cuStreamWaitEvent(d->converts, t->copied, 0);
         converts = true;
-        rc = code ? LEAT_OK : convert(d, t, o, error);
+        if (!code && d->outputs[o].late)
+            rc = decode(d, &t->parts[o], error);
+        rc = code || rc ? rc : convert(d, t, o, error);
     }
     if (!rc && !code)
         code = cuda->cuEventRecord(t->ready, converts ? d->converts : d->copies);
@@ -467,6 +449,10 @@ static void carry_out(struct leat_device_batches *d, const struct item *i)
     int rc = LEAT_OK;
     if (i->kind == DROP) {
         unref_there(t);
+        return;
+    }
+    if (i->kind == STOP) {
+        give_up(t);
         return;
     }
     const bool failed = has_failed(t);
@@ -580,6 +566,14 @@ static void take_output(struct leat_device_batch *t, struct leat_batch *b, size_
     struct part *p = &t->parts[o];
     struct leat_tensor *made = &p->tensor.tensor;
     leat_batch_tensor(b, o, made); /* it is there: it has travelled */
+    if (t->of->outputs[o].late) {
+        uint64_t h, w;
+        leat_device_photos_size(&p->photos, &h, &w);
+        made->ndim = 4;
+        memcpy(made->shape, ((const int64_t[]){(int64_t)b->rows, (int64_t)h, (int64_t)w, 3}), 4 * sizeof h);
+        memcpy(made->strides, ((const int64_t[]){(int64_t)(3 * h * w), (int64_t)(3 * w), 3, 1}), 4 * sizeof h);
+        made->offsets = NULL;
+    }
     struct leat_device_buffer *owner = p->made ? p->made : p->raw;
     const uint64_t values = made->offsets ? leat_device_aligned(8 * (b->rows + 1)) : 0;
     made->data = (void *)(uintptr_t)(owner->at + values);
@@ -597,10 +591,52 @@ static void take_output(struct leat_device_batch *t, struct leat_batch *b, size_
         else if (table->last)
             memcpy(made->strides + 1, ((const int64_t[]){1, w * c, c}), 3 * sizeof h);
     }
-    if (leat_program_output(b->program, o)->open) /* its images are found by the offsets here */
+    const struct leat_output *output = leat_program_output(b->program, o);
+    if (output->open && !output->late) /* its images are found by the offsets here */
         return;
     p->host = b->buffers[o];
     b->buffers[o] = NULL;
+}
+
+/* What the card has found in photos that it decodes: it is waited for, as it is for the error of any other photo. */
+static int check_photos(const struct leat_device_batches *d, const struct leat_device_batch *t,
+                        const struct leat_batch *b, struct leat_error *error)
+{
+    for (size_t o = 0; o < d->n_outputs; o++) {
+        uint64_t row;
+        if (!d->outputs[o].late || !t->parts[o].made)
+            continue;
+        const leat_cu_result code = d->card->cuda->cuEventSynchronize(t->ready);
+        if (code)
+            return leat_cuda_fail(d->card->cuda, code, "a batch has not come to the card", error);
+        const int rc = leat_device_photos_check(&t->parts[o].photos, &row, error);
+        if (rc) {
+            leat_error_at_sample(error, b->ids[row], leat_program_output(b->program, o)->name);
+            return rc;
+        }
+    }
+    return LEAT_OK;
+}
+
+/* A batch that was not copied ahead. *out: NULL after an error. */
+static int take_alone(struct leat_device_batches *d, const struct leat_batch *b, struct leat_device_batch **out,
+                      struct leat_error *error)
+{
+    pthread_mutex_lock(&d->mutex);
+    struct leat_device_batch *t = d->stops ? NULL : new_there(d);
+    int rc = t          ? LEAT_OK
+             : d->stops ? leat_fail(error, LEAT_E_CLOSED, "the batches on the card are closed")
+                        : leat_fail(error, LEAT_E_NOMEM, "no memory for a batch on the card");
+    pthread_mutex_unlock(&d->mutex);
+    *out = NULL;
+    if (rc)
+        return rc;
+    ready(t, b, true);
+    if ((rc = wait_for(d, t, error)))
+        unref_there(t);
+    else
+        *out = t;
+    return rc;
 }
 
 int leat_device_batches_take(struct leat_device_batches *d, struct leat_batch *b, void *stream,
@@ -622,17 +658,13 @@ int leat_device_batches_take(struct leat_device_batches *d, struct leat_batch *b
             atomic_store(&d->follower.ahead, before - 1);
         d->count.shrunk += before > 1;
     }
-    if (!t) {
-        pthread_mutex_lock(&d->mutex);
-        t = d->stops ? NULL : new_there(d);
-        rc = t          ? LEAT_OK
-             : d->stops ? leat_fail(error, LEAT_E_CLOSED, "the batches on the card are closed")
-                        : leat_fail(error, LEAT_E_NOMEM, "no memory for a batch on the card");
-        pthread_mutex_unlock(&d->mutex);
-        if (t)
-            ready(t, b, true);
-        rc = rc ? rc : wait_for(d, t, error);
+    if (!t)
+        rc = take_alone(d, b, &t, error);
+    if (!t && d->loader && (rc == LEAT_E_NOMEM || rc == LEAT_E_BUDGET)) { /* those behind it have the memory */
+        leat_loader_stop_following(d->loader);
+        rc = take_alone(d, b, &t, error);
     }
+    rc = rc ? rc : check_photos(d, t, b, error);
     leat_cu_result code = rc ? 0 : cuda->cuEventQuery(t->ready);
     const bool late = code == LEAT_CU_NOT_READY;
     if (!rc && late)
@@ -670,6 +702,8 @@ int leat_device_batch_tensor(const struct leat_device_batch *t, size_t o, struct
     if (o >= t->of->n_outputs)
         return LEAT_E_RANGE;
     *out = t->parts[o].tensor;
+    if (t->of->outputs[o].describes)
+        return LEAT_E_TYPE;
     return out->owner ? LEAT_OK : LEAT_E_NOT_FOUND;
 }
 
@@ -714,6 +748,8 @@ static unsigned channels_of(const struct leat_batch_pool *pool, const char *name
 {
     size_t k;
     const struct leat_output *o = output_of(pool, name, &k);
+    if (o && o->late)
+        return 3;
     return o && o->kind == LEAT_KIND_ARRAY && !o->ragged && !o->hidden && o->dtype == LEAT_U8 && o->ndim == 3 &&
                    o->shape[2] >= 1 && o->shape[2] <= 4 && o->strides[2] == 1 && o->strides[1] == o->shape[2]
                ? (unsigned)o->shape[2]
@@ -723,6 +759,21 @@ static unsigned channels_of(const struct leat_batch_pool *pool, const char *name
 unsigned leat_device_channels(const struct leat_loader *loader, const char *output)
 {
     return channels_of(&loader->pool, output);
+}
+
+bool leat_device_is_fast(const struct leat_dataset *dataset, const char *name)
+{
+    const uint64_t first = 0;
+    const size_t field = leat_dataset_field(dataset, name);
+    struct leat_sample_ref ref;
+    struct leat_extent extent;
+    size_t failed, n;
+    leat_dataset_fields(dataset, &n);
+    if (!leat_dataset_count(dataset) || field >= n)
+        return false;
+    leat_dataset_locate(dataset, &first, 1, &ref);
+    return leat_ref_storage(&ref, field) == LEAT_STORAGE_EXTENT &&
+           !leat_dataset_extents(dataset, field, &ref, 1, &extent, &failed, NULL) && extent.info.form == LEAT_FORM_FAST;
 }
 
 static int set_tables(struct leat_device_batches *d, const struct leat_device_batches_options *o,
@@ -789,10 +840,24 @@ static int open_there(struct leat_device_batches *d, const struct leat_device_ba
     d->memory = leat_device_memory_new(d->card, o->budget_bytes ? o->budget_bytes : free / 2);
     if (!d->outputs || !d->memory || (o->nvrtc && !(d->nvrtc = leat_strdup(o->nvrtc))))
         return leat_fail(error, LEAT_E_NOMEM, "no memory for batches on a card");
-    for (size_t i = 0; i < d->n_outputs; i++)
-        d->outputs[i].travels = leat_output_travels(leat_program_output(d->pool->program, i));
+    for (size_t i = 0; i < d->n_outputs; i++) {
+        const struct leat_output *output = leat_program_output(d->pool->program, i);
+        d->outputs[i].travels = leat_output_travels(output);
+        d->outputs[i].late = output->late;
+        d->outputs[i].described = output->late ? leat_program_chain(d->pool->program, output->chain)->sizes : SIZE_MAX;
+    }
     int rc = open_streams(d, error);
-    return rc ? rc : set_tables(d, o, error);
+    rc = rc ? rc : set_tables(d, o, error);
+    for (size_t i = 0; i < d->n_outputs; i++)
+        if (d->outputs[i].late) {
+            d->outputs[d->outputs[i].described].describes = true;
+            d->outputs[d->outputs[i].described].travels = false;
+        }
+    for (size_t i = 0; !rc && i < d->n_outputs; i++)
+        if (d->outputs[i].late && !d->outputs[i].table)
+            rc = leat_fail(error, LEAT_E_INVALID, "output %s is left to a card, and has no table",
+                           leat_program_output(d->pool->program, i)->name);
+    return rc;
 }
 
 /* `loader`: whose batches are followed; NULL: they are copied as they are taken. */
@@ -808,7 +873,7 @@ static int open_batches(struct leat_batch_pool *pool, struct leat_loader *loader
     pthread_cond_init(&d->wanted, NULL);
     pthread_cond_init(&d->done, NULL);
     d->follower = (struct leat_follower){
-        .user = d, .ahead = o->prefetch, .begin = begin, .made = made, .ready = ready, .drop = drop};
+        .user = d, .ahead = o->prefetch, .begin = begin, .made = made, .ready = ready, .drop = drop, .stop = stop};
     d->references = 1;
     d->pool = pool;
     d->loader = loader;
@@ -858,6 +923,8 @@ static void destroy(struct leat_device_batches *d)
                 cuda->cuEventDestroy_v2(t->copied);
             if (t->ready)
                 cuda->cuEventDestroy_v2(t->ready);
+            for (size_t o = 0; o < d->n_outputs; o++)
+                leat_device_photos_free(&t->parts[o].photos, cuda);
             leat_free(t->rows);
             leat_free(t);
         }
@@ -867,9 +934,7 @@ static void destroy(struct leat_device_batches *d)
             if (d->ended[i])
                 cuda->cuEventDestroy_v2(d->ended[i]);
         }
-        for (size_t i = 0; i < d->n_opened; i++)
-            if (d->opened[i].at && !d->opened[i].own)
-                cuda->cuIpcCloseMemHandle(d->opened[i].at);
+        leat_device_close_shared(&d->opened, cuda);
         if (d->values)
             leat_device_buffer_release(d->values);
         if (d->memory)
@@ -918,14 +983,14 @@ int leat_device_batches_stats(struct leat_device_batches *d, char **json, struct
     pthread_mutex_lock(&d->mutex);
     pthread_mutex_lock(&d->memory->mutex);
     const double seconds = (double)(leat_clock_ns() - d->count.opened_ns) / 1e9;
-    json_t *o =
-        json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:I, s:I, s:I}", "name", d->card->name,
-                  "prefetch", (json_int_t)atomic_load(&d->follower.ahead), "batches", (json_int_t)d->count.batches,
-                  "ahead", (json_int_t)d->count.ahead, "late", (json_int_t)d->count.late, "bytes",
-                  (json_int_t)d->count.bytes, "shared_bytes", (json_int_t)d->count.shared_bytes, "copy_s",
-                  d->count.copy_ms / 1e3, "link_share", d->count.copy_ms / 1e3 / seconds, "wait_s",
-                  (double)d->count.wait_ns / 1e9, "used_bytes", (json_int_t)d->memory->used, "most_used_bytes",
-                  (json_int_t)d->memory->most_used, "budget_bytes", (json_int_t)d->memory->budget);
+    json_t *o = json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:I, s:I, s:I}", "name",
+                          d->card->name, "prefetch", (json_int_t)atomic_load(&d->follower.ahead), "batches",
+                          (json_int_t)d->count.batches, "ahead", (json_int_t)d->count.ahead, "late",
+                          (json_int_t)d->count.late, "bytes", (json_int_t)d->count.bytes, "shared_bytes",
+                          (json_int_t)d->count.shared_bytes, "photos", (json_int_t)d->count.photos, "copy_s",
+                          d->count.copy_ms / 1e3, "link_share", d->count.copy_ms / 1e3 / seconds, "wait_s",
+                          (double)d->count.wait_ns / 1e9, "used_bytes", (json_int_t)d->memory->used, "most_used_bytes",
+                          (json_int_t)d->memory->most_used, "budget_bytes", (json_int_t)d->memory->budget);
     pthread_mutex_unlock(&d->memory->mutex);
     pthread_mutex_unlock(&d->mutex);
     *json = o ? json_dumps(o, JSON_COMPACT) : NULL;

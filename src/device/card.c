@@ -132,10 +132,9 @@ int leat_card_kernel(struct leat_card *card, const char *nvrtc, const struct lea
     return rc;
 }
 
-leat_cu_result leat_card_launch(const struct leat_card *card, leat_cu_handle function, uint64_t threads, void *args,
-                                leat_cu_handle stream)
+leat_cu_result leat_card_launch(const struct leat_card *card, leat_cu_handle function, uint64_t blocks,
+                                unsigned threads, void *args, leat_cu_handle stream)
 {
-    const uint64_t blocks = (threads + LEAT_CARD_BLOCK - 1) / LEAT_CARD_BLOCK;
-    return card->cuda->cuLaunchKernel(function, blocks < LEAT_CARD_BLOCKS ? (unsigned)blocks : LEAT_CARD_BLOCKS, 1, 1,
-                                      LEAT_CARD_BLOCK, 1, 1, 0, stream, (void *[]){args}, NULL);
+    return card->cuda->cuLaunchKernel(function, (unsigned)blocks, 1, 1, threads, 1, 1, 0, stream, (void *[]){args},
+                                      NULL);
 }

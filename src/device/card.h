@@ -39,10 +39,15 @@ void leat_card_leave(struct leat_card *card);
  * Errors: UNSUPPORTED, NOMEM, INVALID, IO. */
 int leat_card_kernel(struct leat_card *card, const char *nvrtc, const struct leat_kernel_source *source,
                      const unsigned values[LEAT_KERNEL_DEFINES], leat_cu_handle *function, struct leat_error *error);
-/* Starts it in a stream: so many threads in blocks of LEAT_CARD_BLOCK, at most LEAT_CARD_BLOCKS of these, of which each
- * then does several turns; `args`: its only argument. */
+/* Starts it in a stream: so many blocks of threads; `args`: its only argument. */
 enum { LEAT_CARD_BLOCK = 256, LEAT_CARD_BLOCKS = 4096 };
-leat_cu_result leat_card_launch(const struct leat_card *card, leat_cu_handle function, uint64_t threads, void *args,
-                                leat_cu_handle stream);
+leat_cu_result leat_card_launch(const struct leat_card *card, leat_cu_handle function, uint64_t blocks,
+                                unsigned threads, void *args, leat_cu_handle stream);
+/* Blocks of LEAT_CARD_BLOCK for so many threads, at most LEAT_CARD_BLOCKS: each thread then does several turns. */
+static inline uint64_t leat_card_blocks(uint64_t threads)
+{
+    const uint64_t blocks = (threads + LEAT_CARD_BLOCK - 1) / LEAT_CARD_BLOCK;
+    return blocks < LEAT_CARD_BLOCKS ? blocks : LEAT_CARD_BLOCKS;
+}
 
 #endif

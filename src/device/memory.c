@@ -183,6 +183,38 @@ leat_cu_memory leat_device_exported(const struct leat_cu_ipc *handle, uint64_t *
     return b ? b->at : 0;
 }
 
+leat_cu_memory leat_device_open_shared(struct leat_device_opened *opened, const struct leat_card *card,
+                                       const struct leat_mirror *m, uint64_t bytes)
+{
+    const struct leat_cuda *cuda = card->cuda;
+    size_t i = 0;
+    while (i < opened->n && memcmp(&opened->of[i].handle, m->handle, sizeof m->handle))
+        i++;
+    if (i == LEAT_DEVICE_OPENED)
+        return 0;
+    __typeof__(&opened->of[0]) o = &opened->of[i];
+    if (i == opened->n) {
+        leat_cu_memory begin;
+        size_t all = 0;
+        memset(o, 0, sizeof *o);
+        memcpy(&o->handle, m->handle, sizeof o->handle);
+        o->at = leat_device_exported(&o->handle, &o->bytes);
+        o->own = o->at;
+        if (!o->own && !memcmp(m->card, card->uuid, sizeof m->card) &&
+            cuda->cuIpcOpenMemHandle_v2(&o->at, o->handle, LEAT_CU_IPC_LAZY) == 0)
+            o->bytes = cuda->cuMemGetAddressRange_v2(&begin, &all, o->at) ? 0 : all;
+        opened->n++;
+    }
+    return o->at && m->at <= o->bytes && bytes <= o->bytes - m->at ? o->at + m->at : 0;
+}
+
+void leat_device_close_shared(struct leat_device_opened *opened, const struct leat_cuda *cuda)
+{
+    for (size_t i = 0; i < opened->n; i++)
+        if (opened->of[i].at && !opened->of[i].own)
+            cuda->cuIpcCloseMemHandle(opened->of[i].at);
+}
+
 void leat_device_buffer_retain(struct leat_device_buffer *b)
 {
     atomic_fetch_add_explicit(&b->references, 1, memory_order_relaxed);

@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 
 #include "device/card.h"
+#include "engine/mirror.h"
 
 struct leat_device_memory {
     struct leat_card *card;
@@ -47,5 +48,22 @@ int leat_device_buffer_take(struct leat_device_memory *memory, uint64_t bytes, l
 int leat_device_buffer_export(struct leat_device_buffer *buffer, struct leat_error *error);
 /* The place of a buffer that this process has exported, which its own driver does not open; 0: it is none. */
 leat_cu_memory leat_device_exported(const struct leat_cu_ipc *handle, uint64_t *bytes);
+
+/* Allocations of other processes that one has opened; all zero before the first. One thread at a time. */
+enum { LEAT_DEVICE_OPENED = 256 };
+struct leat_device_opened {
+    struct {
+        struct leat_cu_ipc handle;
+        leat_cu_memory at; /* 0: it cannot be opened */
+        uint64_t bytes;
+        bool own; /* of this process after all */
+    } of[LEAT_DEVICE_OPENED];
+    size_t n;
+};
+/* The place of a mirror's `bytes` for this process. 0: it cannot be had: of another card, or of a port that says what
+ * is not so. The card was entered. */
+leat_cu_memory leat_device_open_shared(struct leat_device_opened *opened, const struct leat_card *card,
+                                       const struct leat_mirror *mirror, uint64_t bytes);
+void leat_device_close_shared(struct leat_device_opened *opened, const struct leat_cuda *cuda);
 
 #endif

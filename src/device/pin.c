@@ -7,9 +7,13 @@
  */
 #include "device/pin.h"
 
+#include <inttypes.h>
 #include <pthread.h>
 
 #include "base/alloc.h"
+#include "base/error.h"
+#include "device/card.h"
+#include "leat/device.h"
 
 #define PAGE 4096 /* bytes, the least that a system has */
 
@@ -121,4 +125,43 @@ void leat_pin_give(const struct leat_cuda *cuda, struct leat_pin *pin)
         pthread_cond_broadcast(&changed);
     }
     pthread_mutex_unlock(&mutex);
+}
+
+/* ---- memory of loaders ---------------------------------------------------------------------- */
+
+static int pin_region(void *user, void *memory, uint64_t bytes, struct leat_error *error)
+{
+    struct leat_card *card = user;
+    int rc = leat_card_enter(card, error);
+    if (rc)
+        return rc;
+    const leat_cu_result code = card->cuda->cuMemHostRegister_v2(memory, bytes, LEAT_CU_HOST_PORTABLE);
+    leat_card_leave(card);
+    return code ? leat_fail(error, LEAT_E_NOMEM,
+                            "the driver refuses to pin %" PRIu64 " bytes for batches (CUDA error %d): free memory, or "
+                            "raise the limit of locked memory (ulimit -l; in a container: --ulimit memlock=-1)",
+                            bytes, code)
+                : LEAT_OK;
+}
+
+static void unpin_region(void *user, void *memory)
+{
+    struct leat_card *card = user;
+    if (leat_card_enter(card, NULL))
+        return;
+    card->cuda->cuMemHostUnregister(memory);
+    leat_card_leave(card);
+}
+
+int leat_device_pinning(int device, const struct leat_pinning **out, struct leat_error *error)
+{
+    static struct leat_pinning all[LEAT_CARDS];
+    struct leat_card *card;
+    *out = NULL;
+    int rc = leat_card_open(device, &card, error);
+    if (rc)
+        return rc;
+    all[device] = (struct leat_pinning){card, pin_region, unpin_region}; /* the same whoever writes it */
+    *out = &all[device];
+    return LEAT_OK;
 }

@@ -286,7 +286,8 @@ static int launch(struct leat_device_rows *r, const struct leat_gather *g, leat_
     int rc = leat_card_kernel(r->card, r->nvrtc, &leat_kernel_gather_rows, values, &function, error);
     if (rc)
         return rc;
-    const leat_cu_result code = leat_card_launch(r->card, function, g->n << a.lanes_log2, &a, stream);
+    const leat_cu_result code =
+        leat_card_launch(r->card, function, leat_card_blocks(g->n << a.lanes_log2), LEAT_CARD_BLOCK, &a, stream);
     return code ? leat_cuda_fail(r->card->cuda, code, "the card does not gather rows", error) : LEAT_OK;
 }
 

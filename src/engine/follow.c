@@ -67,3 +67,14 @@ int leat_loader_follow(struct leat_loader *l, struct leat_follower *follower, st
         leat_engine_unlock();
     return LEAT_OK;
 }
+
+void leat_loader_stop_following(struct leat_loader *l)
+{
+    leat_engine_lock();
+    for (size_t i = 0; i < l->window.n; i++) {
+        const struct leat_batch_followed *f = &leat_window_at(&l->window, i)->followed;
+        if (f->mark)
+            f->by->stop(f->mark);
+    }
+    leat_engine_unlock();
+}

@@ -28,6 +28,8 @@ struct leat_follower {
     void (*ready)(void *mark, const struct leat_batch *batch, bool anew);
     /* Under it: the batch is given up, or will be made again. */
     void (*drop)(void *mark);
+    /* Under it: whatever was copied of the batch is to be let go of; it keeps its mark. */
+    void (*stop)(void *mark);
 };
 
 /* Begins or (NULL) ends to tell of the loader's batches. `follower` stays until then, and as long as there are marks of
@@ -35,6 +37,9 @@ struct leat_follower {
 int leat_loader_follow(struct leat_loader *loader, struct leat_follower *follower, struct leat_error *error);
 /* The mark of a batch that was handed out, which is whole and has none from then on; NULL: it was not followed. */
 void *leat_batch_take_mark(struct leat_batch *batch);
+
+/* Stops what is copied ahead of the batches in the window, so that its memory is free. */
+void leat_loader_stop_following(struct leat_loader *loader);
 
 /* ---- for the engine, under the lock ------------------------------------------------------------- */
 

@@ -26,7 +26,16 @@ def standin_driver(folder: Path) -> Iterator[Path]:
         pytest.skip("a card is here")
     path = folder / "libcuda.so"
     compiler = shlex.split(os.environ.get("CC") or shutil.which("cc") or "gcc")
-    flags = ["-O1", "-shared", "-fPIC", "-pthread", "-D_GNU_SOURCE", f"-I{ROOT / 'include'}", f"-I{ROOT / 'src'}"]
+    flags = [
+        "-O1",
+        "-ffp-contract=off",
+        "-shared",
+        "-fPIC",
+        "-pthread",
+        "-D_GNU_SOURCE",
+        f"-I{ROOT / 'include'}",
+        f"-I{ROOT / 'src'}",
+    ]
     subprocess.run([*compiler, *flags, ROOT / "tests/c/device/standin.c", "-o", path], check=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LEAT_LIBCUDA", str(path))

@@ -33,9 +33,7 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield path
 
 
-@pytest.fixture(scope="module")
-def photos(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    path = tmp_path_factory.mktemp("photos") / "photos.leat"
+def write(path: Path, form: str) -> Any:
     fields = {
         "image": "image",
         "grid": leat.field("uint8", (5, 3, 3), layout="HWC"),
@@ -44,7 +42,7 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Any:
         "tokens": leat.field("int32", (None,)),
         "text": "str",
     }
-    with leat.Writer(path, fields, photos="fast") as w:
+    with leat.Writer(path, fields, photos=form) as w:
         for i in range(45):
             w.add(
                 image=save(noise(40 + i, 37 + i % 9, 3), "JPEG", quality=80),
@@ -55,6 +53,16 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Any:
                 text=f"photo {i}",
             )
     return leat.open(path)
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return write(tmp_path_factory.mktemp("photos") / "photos.leat", "original")
+
+
+@pytest.fixture(scope="module")
+def fast(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return write(tmp_path_factory.mktemp("fast") / "photos.leat", "fast")
 
 
 CHAINS: dict[str, Any] = {
@@ -114,6 +122,40 @@ def test_batches_are_those_of_the_host_bit_for_bit(driver: Path, photos: Any, ch
     assert (told["ahead"] > 0) == (prefetch > 0)
 
 
+@pytest.mark.parametrize("prefetch", [0, 2])
+@pytest.mark.parametrize("chain", CHAINS)
+def test_photos_in_the_fast_form_are_decoded_there_bit_for_bit(
+    driver: Path, fast: Any, chain: str, prefetch: int
+) -> None:
+    options: dict[str, Any] = {"batch_size": 7, "shuffle": True, "seed": 4, "outputs": {"image": CHAINS[chain]}}
+    there = leat.Loader(fast, **options, device="cuda", prefetch=prefetch, epochs=1)
+    for found, wanted in zip(there, leat.Loader(fast, **options), strict=True):
+        same(found, wanted)
+    on_the_processor = ("gray", "bytes", "double", "erased")  # which a card's kernels do not make, or a table
+    assert there.stats()["device"]["photos"] == (0 if chain in on_the_processor else 45)
+
+
+def test_other_photos_among_them_travel_as_pixels(driver: Path, tmp_path: Path) -> None:
+    with leat.Writer(tmp_path / "p.leat", {"image": "image"}, photos="fast") as w:
+        for i in range(12):
+            w.add(image=save(noise(50, 40 + i, 3), "PNG" if i % 3 == 1 else "JPEG"))
+    ds = leat.open(tmp_path / "p.leat")
+    options: dict[str, Any] = {"batch_size": 5, "outputs": {"image": CHAINS["float32"]}}
+    there = leat.Loader(ds, **options, device="cuda", epochs=1)
+    for found, wanted in zip(there, leat.Loader(ds, **options), strict=True):
+        same(found, wanted)
+    assert there.stats()["device"]["photos"] == 8
+
+
+def test_a_step_that_a_card_does_not_know_is_done_here(driver: Path, fast: Any) -> None:
+    chain = [ops.Decode(), ops.CenterCrop(20), ops.ColorJitter(0.2), ops.Normalize(MEAN, STD)]
+    options: dict[str, Any] = {"batch_size": 9, "outputs": {"image": chain, "b": leat.Out("image", CHAINS["float32"])}}
+    there = leat.Loader(fast, **options, device="cuda", epochs=1)
+    for found, wanted in zip(there, leat.Loader(fast, **options), strict=True):
+        same(found, wanted)
+    assert there.stats()["device"]["photos"] == 45  # of the other output
+
+
 def test_fields_with_a_layout_tuples_and_views_are_cut_too(driver: Path, photos: Any) -> None:
     outputs = {
         "grid": [ops.Normalize(MEAN, STD)],
@@ -136,7 +178,9 @@ def test_open_images_come_as_lists(driver: Path, photos: Any) -> None:
         same(found, wanted)
 
 
-def test_states_peeks_parts_and_batches_again(driver: Path, photos: Any) -> None:
+@pytest.mark.parametrize("form", ["original", "fast"])
+def test_states_peeks_parts_and_batches_again(driver: Path, photos: Any, fast: Any, form: str) -> None:
+    photos = fast if form == "fast" else photos
     outputs = {"image": CHAINS["float32"], "label": []}
     options: dict[str, Any] = {"batch_size": 8, "shuffle": True, "seed": 5, "outputs": outputs}
     there, here = leat.Loader(photos, **options, device="cuda"), leat.Loader(photos, **options)

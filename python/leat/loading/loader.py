@@ -307,7 +307,7 @@ class Loader(Planning):
         there = self._form.card
         if there is None or self._form.by_host:
             return _leat.Loader.open(**self._options)
-        core, tables = on_card.opened(self._options, self._outputs, self.dataset.schema, there.card)
+        core, tables = on_card.opened(self._options, self._outputs, self.dataset.schema, there.card, True)
         try:
             there.open(core, tables)
         except BaseException:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
@@ -9,10 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import _leat
+from .. import _leat, ops
 from ..data.schema import Field
 from ..device.card import Card, nvrtc_path
-from ..errors import UnsupportedError
+from ..errors import ProgramError, UnsupportedError
 from ..program import Out, Outputs, compiled_program
 from .cutting import Tail, cut
 
@@ -40,25 +41,68 @@ def table_told(told: Sequence[Any]) -> Table:
 
 
 def opened(
-    options: Mapping[str, Any], outputs: Outputs | None, schema: Mapping[str, Field], card: Card
+    options: Mapping[str, Any], outputs: Outputs | None, schema: Mapping[str, Field], card: Card, decodes: bool
 ) -> tuple[_leat.Loader, list[Table]]:
     """The library's loader for a card: its memory pinned, and its chains up to where rows have the fewest bytes, with
-    tables for the rest; or whole, where that is not made of bytes.
+    tables for the rest; or whole, where that is not made of bytes. `decodes`: photos in the decode-fast form go to the
+    card as they are stored, if it can do what the chain does with them.
     """
     options = {**options, "pinning": card.number}
     head, tails = cut(outputs, schema, values_only=True)
-    if head is not None and tails:
-        program, functions = compiled_program(head)
-        core = _leat.Loader.open(**{**options, "program": program, "functions": functions})
-        try:
-            tables = [table_of(tail, _leat.device_channels(core, tail.names[0])) for tail in tails]
-        except BaseException:
-            core.close()
-            raise
-        if None not in tables:
-            return core, [table for table in tables if table is not None]
+    if head is None or not tails:
+        return _leat.Loader.open(**options), []
+    mix = options.get("mix")
+    datasets = [options["dataset"]] if mix is None else [source["dataset"] for source in mix["sources"]]
+    left = [tail.names[0] for tail in tails if decodes and _is_left(head.get(tail.names[0]), datasets)]
+    core = _up_to_the_cut(options, head, left)
+    try:
+        tables = [table_of(tail, _leat.device_channels(core, tail.names[0])) for tail in tails]
+    except BaseException:
         core.close()
+        raise
+    if None not in tables:
+        return core, [table for table in tables if table is not None]
+    core.close()
     return _leat.Loader.open(**options), []
+
+
+def _up_to_the_cut(options: Mapping[str, Any], head: Outputs, left: list[str]) -> _leat.Loader:
+    """The loader of the program's head, which leaves the photos of some outputs to the card: those of which it can do
+    all that stands between."""
+    while True:
+        program, functions = _program(head, left)
+        try:
+            return _leat.Loader.open(**{**options, "program": program, "functions": functions})
+        except ProgramError as e:
+            if not left:
+                raise
+            left = [name for name in left if name != e.field] if e.field in left else []
+
+
+def _is_left(out: Any, datasets: Sequence[_leat.Dataset]) -> bool:
+    """Whether a card may decode the photos of an output: the chain in front of the cut, and their form, are right."""
+    return (
+        isinstance(out, Out)
+        and isinstance(out.field, str)
+        and isinstance(out.chain[0], ops.Decode)
+        and out.chain[0].mode == "RGB"
+        and all(_leat.device_fast(dataset, out.field) for dataset in datasets)
+    )
+
+
+def _program(head: Outputs, left: Sequence[str]) -> tuple[str, list[Any]]:
+    """The program of the loader, which leaves photos of some outputs to a card."""
+    changed = dict(head)
+    for name in left:
+        out: Any = head[name]
+        changed[name] = dataclasses.replace(out, chain=[*out.chain][:-1])  # a card has its own layout
+    program, functions = compiled_program(changed)
+    if left:
+        parsed = json.loads(program)
+        for name in left:
+            parsed["outputs"][name]["late"] = "card"
+        program = json.dumps(parsed)
+    return program, functions
 
 
 def table_of(tail: Tail, channels: int) -> Table | None:

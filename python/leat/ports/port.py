@@ -108,7 +108,7 @@ def _opened(loader: Loader, card: Card, options: dict[str, Any]) -> tuple[_leat.
     """A loader whose batches go to a card, and the tables of what readers make of them there."""
     outputs = None if loader._form.by_host else loader._outputs
     core, tables = (
-        on_card.opened(options, outputs, loader.dataset.schema, card)
+        on_card.opened(options, outputs, loader.dataset.schema, card, False)
         if outputs is not None
         else (_leat.Loader.open(**options, pinning=card.number), [])
     )

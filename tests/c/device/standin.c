@@ -9,6 +9,13 @@
 #include "device/driver.h"
 #include "device/kernels/convert_pixels.cu.h"
 #include "device/kernels/gather_rows.cu.h"
+#include "device/kernels/photo_across.cu.h"
+#include "device/kernels/photo_colours.cu.h"
+#include "device/kernels/photo_columns.cu.h"
+#include "device/kernels/photo_down.cu.h"
+#include "device/kernels/photo_rows.cu.h"
+#include "device/kernels/photo_samples.cu.h"
+#include "device/kernels/photo_weights.cu.h"
 
 static struct standin state = {.cards = 4, .driver_version = 12040, .architecture = 90};
 
@@ -214,9 +221,52 @@ leat_cu_result cuPointerGetAttribute(void *value, int attribute, leat_cu_memory 
 /* A program, its binary and its module: the variant. */
 struct variant {
     char magic[8];
-    bool converts; /* the kernel: convert_pixels, else gather_rows */
+    u32 kernel; /* of the table below */
     u32 values[4];
 };
+
+struct launch {
+    struct variant variant;
+    union {
+        struct leat_gather_args args;
+        struct leat_convert_args convert;
+        struct leat_photo_args photos;
+    };
+    u32 blocks, threads;
+};
+
+static void gather_thread(const void *args)
+{
+    const struct launch *l = args;
+    gather_rows(l->args, l->variant.values[0], l->variant.values[1]);
+}
+static void convert_thread(const void *args)
+{
+    const struct launch *l = args;
+    const u32 *v = l->variant.values;
+    convert_pixels(l->convert, v[0], v[1], v[2], v[3]);
+}
+#define PHOTO_KERNELS(X) X(rows) X(columns) X(samples) X(colours) X(weights) X(across) X(down)
+#define PHOTO_THREAD(NAME)                                                                                             \
+    static void NAME##_thread(const void *args)                                                                        \
+    {                                                                                                                  \
+        photo_##NAME(((const struct launch *)args)->photos);                                                           \
+    }
+PHOTO_KERNELS(PHOTO_THREAD)
+
+static const struct kernel {
+    const char *function;
+    size_t args; /* bytes */
+    void (*thread)(const void *args);
+    const char *defines[4];
+} kernels[] = {{"leat_gather_rows", sizeof(struct leat_gather_args), gather_thread, {"WORD", "FROM"}},
+               {"leat_convert_pixels",
+                sizeof(struct leat_convert_args),
+                convert_thread,
+                {"CHANNELS", "BYTES", "PLANES", "TOGETHER"}},
+#define PHOTO_LINE(NAME) {"leat_photo_" #NAME, sizeof(struct leat_photo_args), NAME##_thread, {NULL}},
+               PHOTO_KERNELS(PHOTO_LINE)};
+enum { KERNELS = sizeof kernels / sizeof *kernels };
 
 leat_cu_result cuModuleLoadData(leat_cu_handle *module, const void *image)
 {
@@ -235,31 +285,12 @@ leat_cu_result cuModuleGetFunction(leat_cu_handle *function, leat_cu_handle modu
 {
     const struct variant *v = module;
     *function = module;
-    return strcmp(name, v->converts ? "leat_convert_pixels" : "leat_gather_rows") ? 500 : 0;
+    return strcmp(name, kernels[v->kernel].function) ? 500 : 0;
 }
 
 leat_cu_result cuModuleUnload(leat_cu_handle module)
 {
     return 0;
-}
-
-struct launch {
-    struct variant variant;
-    union {
-        struct leat_gather_args args;
-        struct leat_convert_args convert;
-    };
-    u32 blocks, threads;
-};
-
-static void run_thread(const void *args)
-{
-    const struct launch *l = args;
-    const u32 *v = l->variant.values;
-    if (l->variant.converts)
-        convert_pixels(l->convert, v[0], v[1], v[2], v[3]);
-    else
-        gather_rows(l->args, v[0], v[1]);
 }
 
 /* Requests. The lanes that read 128 bytes together (a warp at most) make one for each line that they touch. */
@@ -308,8 +339,9 @@ static void count(const struct launch *l)
 
 static void run(struct launch *l)
 {
-    struct grid grid = {.kernel = run_thread, .args = l, .blocks = l->blocks, .threads = l->threads};
-    if (state.counts && !l->variant.converts) {
+    struct grid grid = {
+        .kernel = kernels[l->variant.kernel].thread, .args = l, .blocks = l->blocks, .threads = l->threads};
+    if (state.counts && !l->variant.kernel) {
         requests = malloc((l->args.n * l->args.words + 1) * sizeof *requests);
         n_requests = 0;
         grid.touched = touched;
@@ -420,11 +452,8 @@ leat_cu_result cuLaunchKernel(leat_cu_handle function, unsigned grid_x, unsigned
     struct launch l = {.variant = *(struct variant *)function, .blocks = grid_x, .threads = block_x};
     if (grid_y * grid_z * block_y * block_z != 1 || !grid_x || shared_bytes || extra)
         return LEAT_CU_INVALID_VALUE;
-    if (l.variant.converts)
-        memcpy(&l.convert, arguments[0], sizeof l.convert);
-    else
-        memcpy(&l.args, arguments[0], sizeof l.args);
-    if (state.unshifted)
+    memcpy(&l.args, arguments[0], kernels[l.variant.kernel].args);
+    if (state.unshifted && !l.variant.kernel)
         l.args.shifted = 0;
     __atomic_fetch_add(&state.launched, 1, __ATOMIC_RELAXED);
     return add(stream, (struct op){.kind = LAUNCH, .launch = l});
@@ -722,11 +751,17 @@ int nvrtcCreateProgram(struct variant **program, const char *text, const char *n
                        const char *const *headers, const char *const *names)
 {
     MAY_FAIL();
-    const bool converts = strstr(text, "leat_convert_pixels");
-    if ((!converts && !strstr(text, "leat_gather_rows")) || n_headers != 2 || !strstr(headers[0], "KERNEL_FUNCTION"))
+    u32 k = 0;
+    char function[64];
+    for (; k < KERNELS; k++) {
+        snprintf(function, sizeof function, "%s(", kernels[k].function);
+        if (strstr(text, function))
+            break;
+    }
+    if (k == KERNELS || n_headers < 2 || !strstr(headers[0], "KERNEL_FUNCTION"))
         return 5;
     *program = calloc(1, sizeof **program);
-    (*program)->converts = converts;
+    (*program)->kernel = k;
     return 0;
 }
 
@@ -744,14 +779,14 @@ int nvrtcCompileProgram(struct variant *program, int n, const char *const *optio
     MAY_FAIL();
     snprintf(architecture, sizeof architecture, "--gpu-architecture=%s_%d", state.architecture <= 90 ? "sm" : "compute",
              state.architecture <= 90 ? state.architecture : 90);
-    if (n < 3 || strcmp(options[0], architecture))
+    if (n < 1 || strcmp(options[0], architecture))
         return 5;
     strcpy(program->magic, "variant");
     state.compiled++;
-    static const char *const names[2][4] = {{"WORD", "FROM"}, {"CHANNELS", "BYTES", "PLANES", "TOGETHER"}};
-    for (int i = 0; i < 4 && names[program->converts][i]; i++) {
+    const char *const *names = kernels[program->kernel].defines;
+    for (int i = 0; i < 4 && names[i]; i++) {
         char form[64];
-        snprintf(form, sizeof form, "-DLEAT_%s=%%u", names[program->converts][i]);
+        snprintf(form, sizeof form, "-DLEAT_%s=%%u", names[i]);
         if (i + 1 >= n || sscanf(options[i + 1], form, &program->values[i]) != 1)
             return 5;
     }

@@ -1,0 +1,155 @@
+#include "device/decode.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "device/copies.h"
+#include "device/kernels/photo.h"
+#include "leat/device.h"
+
+#define MOST_SCRATCH (UINT64_C(256) << 20) /* of the photos that are decoded together */
+#define BLOCKS 2048u                       /* of threads, for all of these, about */
+
+static struct leat_card_photo *described(const struct leat_device_photos *p)
+{
+    return (struct leat_card_photo *)(void *)p->block;
+}
+
+static uint64_t faults_at(uint64_t n)
+{
+    return n * sizeof(struct leat_card_photo);
+}
+
+static const int64_t *offsets_of(const struct leat_device_photos *p)
+{
+    return (const int64_t *)(const void *)(p->block + leat_align64(faults_at(p->n) + 4 * p->n));
+}
+
+bool leat_device_photos_keep(struct leat_device_photos *p, const void *from, const int64_t *offsets, uint64_t n)
+{
+    const uint64_t begin = leat_align64(faults_at(n) + 4 * n), bytes = begin + 8 * (n + 1);
+    if (p->room < bytes) {
+        leat_free(p->block);
+        p->room = 0;
+        if (!(p->block = leat_alloc(bytes)))
+            return false;
+        p->room = bytes;
+    }
+    p->n = n;
+    memcpy(p->block, from, faults_at(n));
+    memset(p->block + faults_at(n), 0, 4 * n);
+    memcpy(p->block + begin, offsets, 8 * (n + 1));
+    return true;
+}
+
+/* Photos from `first` on that are decoded together: their places, and their scratch. */
+static uint64_t place(const struct leat_device_photos *p, uint64_t first, uint64_t *scratch)
+{
+    struct leat_card_photo *photos = described(p) + first;
+    uint64_t n = 0, bytes = 0;
+    while (first + n < p->n && (!n || bytes + photos[n].scratch_bytes <= MOST_SCRATCH))
+        bytes += photos[n++].scratch_bytes;
+    *scratch = leat_card_place(photos, n, offsets_of(p) + first);
+    return n;
+}
+
+static int launch(const struct leat_device_memory *m, const char *nvrtc, struct leat_photo_args *a,
+                  leat_cu_handle stream, struct leat_error *error)
+{
+    static const unsigned none[LEAT_KERNEL_DEFINES];
+    a->together = BLOCKS / a->n + 1;
+    for (int k = 0; k < LEAT_KERNELS_PHOTO; k++) {
+        leat_cu_handle function;
+        int rc = leat_card_kernel(m->card, nvrtc, &leat_kernel_photo[k], none, &function, error);
+        if (rc)
+            return rc;
+        const leat_cu_result code =
+            leat_card_launch(m->card, function, a->n * a->together, LEAT_CARD_BLOCK / 2, a, stream);
+        if (code)
+            return leat_cuda_fail(m->card->cuda, code, "the card does not decode photos", error);
+    }
+    return LEAT_OK;
+}
+
+/* Where the faults come back to. */
+static int make_room(struct leat_device_photos *p, const struct leat_cuda *cuda, struct leat_error *error)
+{
+    void *faults;
+    if (p->faults_room >= p->n)
+        return LEAT_OK;
+    if (p->faults)
+        cuda->cuMemFreeHost(p->faults);
+    p->faults = NULL;
+    p->faults_room = 0;
+    const leat_cu_result code = cuda->cuMemHostAlloc(&faults, 4 * p->n, LEAT_CU_HOST_PORTABLE);
+    if (code)
+        return leat_cuda_fail(cuda, code, "no pinned memory for what a card finds in photos", error);
+    p->faults = faults;
+    p->faults_room = p->n;
+    return LEAT_OK;
+}
+
+uint64_t leat_device_photos_count(const struct leat_device_photos *p)
+{
+    uint64_t n = 0;
+    for (uint64_t i = 0; i < p->n; i++)
+        n += described(p)[i].form == LEAT_CARD_FAST;
+    return n;
+}
+
+void leat_device_photos_size(const struct leat_device_photos *p, uint64_t *height, uint64_t *width)
+{
+    *width = p->n ? described(p)->axis[0].n : 0;
+    *height = p->n ? described(p)->axis[1].n : 0;
+}
+
+int leat_device_photos_decode(struct leat_device_photos *p, struct leat_device_memory *m, const char *nvrtc,
+                              leat_cu_memory data, leat_cu_memory out, leat_cu_handle stream, struct leat_error *error)
+{
+    const struct leat_cuda *cuda = m->card->cuda;
+    struct leat_device_buffer *told = NULL, *scratch = NULL;
+    uint64_t bytes = 0, most = 0, height, width;
+    int rc = make_room(p, cuda, error);
+    for (uint64_t i = 0; i<p->n; i += place(p, i, &bytes), most = bytes> most ? bytes : most)
+        ;
+    rc = rc ? rc : leat_device_buffer_take(m, faults_at(p->n) + 4 * p->n, stream, &told, error);
+    rc = rc ? rc : leat_device_buffer_take(m, most, stream, &scratch, error);
+    leat_cu_result code = rc ? 0 : cuda->cuMemcpyHtoDAsync_v2(told->at, p->block, faults_at(p->n) + 4 * p->n, stream);
+    leat_device_photos_size(p, &height, &width);
+    for (uint64_t i = 0, n; !rc && !code && i < p->n; i += n) { /* one part behind the other has the scratch */
+        n = place(p, i, &bytes);
+        struct leat_photo_args a = {
+            .photos = (const struct leat_card_photo *)(uintptr_t)told->at + i,
+            .data = (const unsigned char *)(uintptr_t)data,
+            .scratch = (unsigned char *)(uintptr_t)scratch->at,
+            .out = (unsigned char *)(uintptr_t)(out + i * 3 * height * width),
+            .faults = (unsigned *)(uintptr_t)(told->at + faults_at(p->n) + 4 * i),
+            .n = (unsigned)n,
+        };
+        rc = launch(m, nvrtc, &a, stream, error);
+    }
+    if (!rc && !code)
+        code = cuda->cuMemcpyDtoHAsync_v2(p->faults, told->at + faults_at(p->n), 4 * p->n, stream);
+    leat_device_buffer_release(told);
+    leat_device_buffer_release(scratch);
+    return code ? leat_cuda_fail(cuda, code, "photos do not come to the card", error) : rc;
+}
+
+int leat_device_photos_check(const struct leat_device_photos *p, uint64_t *row, struct leat_error *error)
+{
+    for (uint64_t i = 0; i < p->n; i++)
+        if (p->faults[i]) {
+            *row = i;
+            return leat_card_fault(p->faults[i], error);
+        }
+    return LEAT_OK;
+}
+
+void leat_device_photos_free(struct leat_device_photos *p, const struct leat_cuda *cuda)
+{
+    if (p->faults)
+        cuda->cuMemFreeHost(p->faults);
+    leat_free(p->block);
+    *p = (struct leat_device_photos){0};
+}
