@@ -9,6 +9,7 @@
 #include "device/driver.h"
 #include "device/kernels/convert_pixels.cu.h"
 #include "device/kernels/gather_rows.cu.h"
+#include "photos.h"
 
 static struct standin state = {.cards = 4, .driver_version = 12040, .architecture = 90};
 
@@ -214,7 +215,8 @@ leat_cu_result cuPointerGetAttribute(void *value, int attribute, leat_cu_memory 
 /* A program, its binary and its module: the variant. */
 struct variant {
     char magic[8];
-    bool converts; /* the kernel: convert_pixels, else gather_rows */
+    bool converts; /* the kernel: convert_pixels, */
+    u32 photo;     /* or so many of photo_kernels, counted from 1; else gather_rows */
     u32 values[4];
 };
 
@@ -235,7 +237,11 @@ leat_cu_result cuModuleGetFunction(leat_cu_handle *function, leat_cu_handle modu
 {
     const struct variant *v = module;
     *function = module;
-    return strcmp(name, v->converts ? "leat_convert_pixels" : "leat_gather_rows") ? 500 : 0;
+    return strcmp(name, v->photo      ? photo_names[v->photo - 1]
+                        : v->converts ? "leat_convert_pixels"
+                                      : "leat_gather_rows")
+               ? 500
+               : 0;
 }
 
 leat_cu_result cuModuleUnload(leat_cu_handle module)
@@ -248,6 +254,7 @@ struct launch {
     union {
         struct leat_gather_args args;
         struct leat_convert_args convert;
+        struct leat_photo_args photo;
     };
     u32 blocks, threads;
 };
@@ -256,7 +263,9 @@ static void run_thread(const void *args)
 {
     const struct launch *l = args;
     const u32 *v = l->variant.values;
-    if (l->variant.converts)
+    if (l->variant.photo)
+        photo_kernels[l->variant.photo - 1](l->photo);
+    else if (l->variant.converts)
         convert_pixels(l->convert, v[0], v[1], v[2], v[3]);
     else
         gather_rows(l->args, v[0], v[1]);
@@ -309,7 +318,7 @@ static void count(const struct launch *l)
 static void run(struct launch *l)
 {
     struct grid grid = {.kernel = run_thread, .args = l, .blocks = l->blocks, .threads = l->threads};
-    if (state.counts && !l->variant.converts) {
+    if (state.counts && !l->variant.converts && !l->variant.photo) {
         requests = malloc((l->args.n * l->args.words + 1) * sizeof *requests);
         n_requests = 0;
         grid.touched = touched;
@@ -420,11 +429,13 @@ leat_cu_result cuLaunchKernel(leat_cu_handle function, unsigned grid_x, unsigned
     struct launch l = {.variant = *(struct variant *)function, .blocks = grid_x, .threads = block_x};
     if (grid_y * grid_z * block_y * block_z != 1 || !grid_x || shared_bytes || extra)
         return LEAT_CU_INVALID_VALUE;
-    if (l.variant.converts)
+    if (l.variant.photo)
+        memcpy(&l.photo, arguments[0], sizeof l.photo);
+    else if (l.variant.converts)
         memcpy(&l.convert, arguments[0], sizeof l.convert);
     else
         memcpy(&l.args, arguments[0], sizeof l.args);
-    if (state.unshifted)
+    if (state.unshifted && !l.variant.photo)
         l.args.shifted = 0;
     __atomic_fetch_add(&state.launched, 1, __ATOMIC_RELAXED);
     return add(stream, (struct op){.kind = LAUNCH, .launch = l});
@@ -723,9 +734,14 @@ int nvrtcCreateProgram(struct variant **program, const char *text, const char *n
 {
     MAY_FAIL();
     const bool converts = strstr(text, "leat_convert_pixels");
-    if ((!converts && !strstr(text, "leat_gather_rows")) || n_headers != 2 || !strstr(headers[0], "KERNEL_FUNCTION"))
+    u32 photo = PHOTO_KERNELS;
+    while (photo && !strstr(text, photo_names[photo - 1]))
+        photo--;
+    if ((!converts && !photo && !strstr(text, "leat_gather_rows")) || n_headers < 2 ||
+        !strstr(headers[0], "KERNEL_FUNCTION"))
         return 5;
     *program = calloc(1, sizeof **program);
+    (*program)->photo = photo;
     (*program)->converts = converts;
     return 0;
 }
@@ -744,12 +760,12 @@ int nvrtcCompileProgram(struct variant *program, int n, const char *const *optio
     MAY_FAIL();
     snprintf(architecture, sizeof architecture, "--gpu-architecture=%s_%d", state.architecture <= 90 ? "sm" : "compute",
              state.architecture <= 90 ? state.architecture : 90);
-    if (n < 3 || strcmp(options[0], architecture))
+    if (n < (program->photo ? 1 : 3) || strcmp(options[0], architecture))
         return 5;
     strcpy(program->magic, "variant");
     state.compiled++;
     static const char *const names[2][4] = {{"WORD", "FROM"}, {"CHANNELS", "BYTES", "PLANES", "TOGETHER"}};
-    for (int i = 0; i < 4 && names[program->converts][i]; i++) {
+    for (int i = 0; i < 4 && names[program->converts][i] && !program->photo; i++) {
         char form[64];
         snprintf(form, sizeof form, "-DLEAT_%s=%%u", names[program->converts][i]);
         if (i + 1 >= n || sscanf(options[i + 1], form, &program->values[i]) != 1)
