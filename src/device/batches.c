@@ -592,7 +592,7 @@ static void take_output(struct leat_device_batch *t, struct leat_batch *b, size_
             memcpy(made->strides + 1, ((const int64_t[]){1, w * c, c}), 3 * sizeof h);
     }
     const struct leat_output *output = leat_program_output(b->program, o);
-    if (output->open && !output->late) /* its images are found by the offsets here */
+    if (output->open && !output->on_card) /* its images are found by the offsets here */
         return;
     p->host = b->buffers[o];
     b->buffers[o] = NULL;
@@ -748,7 +748,7 @@ static unsigned channels_of(const struct leat_batch_pool *pool, const char *name
 {
     size_t k;
     const struct leat_output *o = output_of(pool, name, &k);
-    if (o && o->late)
+    if (o && o->on_card)
         return 3;
     return o && o->kind == LEAT_KIND_ARRAY && !o->ragged && !o->hidden && o->dtype == LEAT_U8 && o->ndim == 3 &&
                    o->shape[2] >= 1 && o->shape[2] <= 4 && o->strides[2] == 1 && o->strides[1] == o->shape[2]
@@ -843,8 +843,9 @@ static int open_there(struct leat_device_batches *d, const struct leat_device_ba
     for (size_t i = 0; i < d->n_outputs; i++) {
         const struct leat_output *output = leat_program_output(d->pool->program, i);
         d->outputs[i].travels = leat_output_travels(output);
-        d->outputs[i].late = output->late;
-        d->outputs[i].described = output->late ? leat_program_chain(d->pool->program, output->chain)->sizes : SIZE_MAX;
+        d->outputs[i].late = output->on_card;
+        d->outputs[i].described =
+            output->on_card ? leat_program_chain(d->pool->program, output->chain)->sizes : SIZE_MAX;
     }
     int rc = open_streams(d, error);
     rc = rc ? rc : set_tables(d, o, error);

@@ -5,11 +5,10 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "device/copies.h"
-#include "device/kernels/photo.h"
+#include "device/photos.h"
 #include "leat/device.h"
 
 #define MOST_SCRATCH (UINT64_C(256) << 20) /* of the photos that are decoded together */
-#define BLOCKS 2048u                       /* of threads, for all of these, about */
 
 static struct leat_card_photo *described(const struct leat_device_photos *p)
 {
@@ -48,28 +47,10 @@ static uint64_t place(const struct leat_device_photos *p, uint64_t first, uint64
 {
     struct leat_card_photo *photos = described(p) + first;
     uint64_t n = 0, bytes = 0;
-    while (first + n < p->n && (!n || bytes + photos[n].scratch_bytes <= MOST_SCRATCH))
+    while (first + n < p->n && (!n || bytes + photos[n].scratch_bytes <= MOST_SCRATCH) && n < LEAT_CARD_BLOCKS)
         bytes += photos[n++].scratch_bytes;
     *scratch = leat_card_place(photos, n, offsets_of(p) + first);
     return n;
-}
-
-static int launch(const struct leat_device_memory *m, const char *nvrtc, struct leat_photo_args *a,
-                  leat_cu_handle stream, struct leat_error *error)
-{
-    static const unsigned none[LEAT_KERNEL_DEFINES];
-    a->together = BLOCKS / a->n + 1;
-    for (int k = 0; k < LEAT_KERNELS_PHOTO; k++) {
-        leat_cu_handle function;
-        int rc = leat_card_kernel(m->card, nvrtc, &leat_kernel_photo[k], none, &function, error);
-        if (rc)
-            return rc;
-        const leat_cu_result code =
-            leat_card_launch(m->card, function, a->n * a->together, LEAT_CARD_BLOCK / 2, a, stream);
-        if (code)
-            return leat_cuda_fail(m->card->cuda, code, "the card does not decode photos", error);
-    }
-    return LEAT_OK;
 }
 
 /* Where the faults come back to. */
@@ -127,7 +108,7 @@ int leat_device_photos_decode(struct leat_device_photos *p, struct leat_device_m
             .faults = (unsigned *)(uintptr_t)(told->at + faults_at(p->n) + 4 * i),
             .n = (unsigned)n,
         };
-        rc = launch(m, nvrtc, &a, stream, error);
+        rc = leat_photos_launch(m->card, nvrtc, &a, stream, error);
     }
     if (!rc && !code)
         code = cuda->cuMemcpyDtoHAsync_v2(p->faults, told->at + faults_at(p->n), 4 * p->n, stream);

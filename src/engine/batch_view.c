@@ -59,9 +59,9 @@ int leat_batch_image(const struct leat_batch *b, size_t o, uint64_t row, struct 
     if (o >= b->pool->n_outputs || row >= b->rows)
         return LEAT_E_RANGE;
     const struct leat_output *output = leat_program_output(b->program, o);
-    int rc = output->open && !output->late ? leat_batch_tensor(b, o, out)
-             : output->sizes               ? LEAT_E_NOT_FOUND
-                                           : LEAT_E_TYPE;
+    int rc = output->open && !output->on_card ? leat_batch_tensor(b, o, out)
+             : output->sizes                  ? LEAT_E_NOT_FOUND
+                                              : LEAT_E_TYPE;
     if (rc)
         return rc;
     const size_t sizes = leat_program_chain(b->program, output->chain)->sizes;

@@ -111,7 +111,7 @@ static int add_named(struct leat_program *program, const struct leat_compiled_ch
 static int add_sizes(struct leat_program *program, struct leat_compiled_chain *chain, const struct leat_field *fields,
                      struct leat_error *error)
 {
-    if (chain->late)
+    if (chain->on_card)
         return add_named(program, chain, "card", &chain->sizes_name, error);
     if (!chain->stacks && (program->open != LEAT_OPEN_ROWS || !leat_tuple_is_open(program, chain, fields)))
         return LEAT_OK;
@@ -198,19 +198,20 @@ static int parse_stack(struct leat_compiled_chain *chain, const json_t *stack, s
                            chain->name);
 }
 
-static int parse_late(struct leat_compiled_chain *chain, const json_t *object, struct leat_error *error)
+static int parse_decode(struct leat_compiled_chain *chain, const json_t *object, struct leat_error *error)
 {
-    const json_t *late = json_object_get(object, "late");
-    const char *where = json_string_value(late);
-    chain->late = where && !strcmp(where, "card");
+    const json_t *decode = json_object_get(object, "decode");
+    const char *where = json_string_value(decode);
+    chain->on_card = where && !strcmp(where, "card");
     const bool alone =
         !json_object_get(object, "fields") && !json_object_get(object, "calls") && !chain->geometry && !chain->stacks;
-    return !late || (chain->late && alone)
+    return !decode || (chain->on_card && alone)
                ? LEAT_OK
-               : leat_fail(error, LEAT_E_INVALID,
-                           "\"late\" of output '%s' of the program is \"card\", for an output of one \"field\" without "
-                           "\"calls\", \"geometry\" and \"stack\".",
-                           chain->name);
+               : leat_fail(
+                     error, LEAT_E_INVALID,
+                     "\"decode\" of output '%s' of the program is \"card\", for an output of one \"field\" without "
+                     "\"calls\", \"geometry\" and \"stack\".",
+                     chain->name);
 }
 
 /* The result of functions that take output `input`: the program gives its type. */
@@ -312,10 +313,10 @@ static int parse_output(struct leat_program *program, const struct leat_field *f
     chain->n_cut = SIZE_MAX;
     chain->geometry = json_is_true(json_object_get(object, "geometry"));
     int rc = parse_stack(chain, json_object_get(object, "stack"), error);
-    rc = rc ? rc : parse_late(chain, object, error);
+    rc = rc ? rc : parse_decode(chain, object, error);
     if (rc)
         return rc;
-    if (names || chain->geometry || chain->stacks || chain->late) {
+    if (names || chain->geometry || chain->stacks || chain->on_card) {
         chain->face.tuple = true;
         if (!names && (json_object_set_new(object, "fields", json_pack("[O]", field)) ||
                        json_object_set_new(object, "outputs", json_pack("[s]", name))))

@@ -20,9 +20,9 @@ static const struct flag {
     const char *name;
     size_t offset;
 } flags[] = {
-    {"ragged", offsetof(struct leat_output, ragged)}, {"bounded", offsetof(struct leat_output, bounded)},
-    {"open", offsetof(struct leat_output, open)},     {"instances", offsetof(struct leat_output, instances)},
-    {"late", offsetof(struct leat_output, late)},     {"sizes", offsetof(struct leat_output, sizes)},
+    {"ragged", offsetof(struct leat_output, ragged)},   {"bounded", offsetof(struct leat_output, bounded)},
+    {"open", offsetof(struct leat_output, open)},       {"instances", offsetof(struct leat_output, instances)},
+    {"on_card", offsetof(struct leat_output, on_card)}, {"sizes", offsetof(struct leat_output, sizes)},
     {"hidden", offsetof(struct leat_output, hidden)},
 };
 
@@ -158,8 +158,8 @@ int leat_program_of_faces(const char *text, struct leat_program **out, struct le
     for (size_t i = 0; !rc && i < n; i++) {
         const struct leat_output *o = &program->outputs[i].face;
         const struct leat_output *sizes = &program->outputs[program->chains[i].face.sizes].face;
-        const uint64_t each = o->late ? sizeof(struct leat_card_photo) : 16;
-        if (o->open && (!o->ragged || (!sizes->sizes && !o->late) || sizes->ragged || sizes->row_bytes != each))
+        const uint64_t each = o->on_card ? sizeof(struct leat_card_photo) : 16;
+        if (o->open && (!o->ragged || (!sizes->sizes && !o->on_card) || sizes->ragged || sizes->row_bytes != each))
             rc = leat_fail(error, LEAT_E_FORMAT, "output %zu is not described as one", i);
     }
     if (rc) {

@@ -19,11 +19,11 @@
  * row. With "stack", "list" or "pad", likewise, images may differ in size from row to row; the consumer of the batch
  * then decides their form.
  *
- * With "late": "card" an output of one field is left to a card, by what it can do: Decode, crops, a resize and flips,
+ * With "decode": "card" an output of one field is left to a card, by what it can do: Decode, crops, a resize and flips,
  * to uint8 images of one size. It then has bytes, as many as a row needs, and there is one output more, "image.card",
  * with what the card is to do with those of each row (codec/jpeg/card_plan.h):
  *
- *     "image": {"field": "image", "chain": ["a", "b"], "late": "card"}
+ *     "image": {"field": "image", "chain": ["a", "b"], "decode": "card"}
  *
  * Functions that run outside of the library stand behind a chain, whose output is then their input and is not delivered
  * itself; their result is an output of the same name. Several may take the same:
@@ -66,7 +66,7 @@ struct leat_output {
     bool open;      /* images of open size: ragged, of so many numbers; not known before the row is made (leat_room) */
     bool instances; /* ... of several masks of such a size, one after the other */
     bool drawn;     /* masks of instances, of shape[1] x shape[2], one for each row of the values of `field` */
-    bool late;      /* ... of a photo that a card decodes; the output of its chain's sizes has struct leat_card_photo */
+    bool on_card;   /* ... of a photo that a card decodes; the output of its chain's sizes has struct leat_card_photo */
     bool sizes;     /* height and width of the images of its chain, int64: for those of open size */
     bool in_place;  /* the field has fixed size: rows come as mapped memory; else as fetched bytes */
     bool keyed;     /* some operator draws random numbers */

@@ -83,9 +83,9 @@ struct leat_compiled_chain {
      * size, if that is open, and the moves drawn by targets behind the cut, if there are any, n_drawn of them. */
     size_t n_cut, cut, n_drawn;
     bool cut_open;
-    bool stacks; /* images may end in open size; there is an output of their sizes, the last one */
-    bool single; /* ... only because batches have one row */
-    bool late;   /* a card decodes its image; the last output describes that */
+    bool stacks;  /* images may end in open size; there is an output of their sizes, the last one */
+    bool single;  /* ... only because batches have one row */
+    bool on_card; /* a card decodes its image; the last output describes that */
 };
 
 /* The place of those outputs of a tuple that functions alone see; there may be none. */
@@ -172,11 +172,11 @@ int leat_all_fields(struct leat_program *program, const struct leat_field *field
                     struct leat_error *error);
 /* program.c: counts a row of the first stage that was made without running it. */
 void leat_scratch_count(struct leat_scratch *scratch, const struct leat_compiled *c, int64_t begin_ns);
-/* late.c: the output of an image that a card decodes (TYPE: it does not), and a row of it, which `card` then describes:
- * a struct leat_card_photo. */
-int leat_late_settle(struct leat_compiled *c, struct leat_error *error);
-int leat_late_apply(const struct leat_program *program, const struct leat_compiled *c, struct leat_scratch *scratch,
-                    const struct leat_row *row, void *card, struct leat_error *error);
+/* on_card.c: the output of an image that a card decodes (TYPE: it does not), and a row of it, which `card` then
+ * describes: a struct leat_card_photo. */
+int leat_on_card_settle(struct leat_compiled *c, struct leat_error *error);
+int leat_on_card_apply(const struct leat_program *program, const struct leat_compiled *c, struct leat_scratch *scratch,
+                       const struct leat_row *row, void *card, struct leat_error *error);
 /* compile.c, for tuples: the types of a chain; shape, strides and bytes of its rows. */
 int leat_compiled_infer(const struct leat_program *program, struct leat_compiled *c, struct leat_error *error);
 int leat_compile_no_memory(struct leat_error *error); /* fills it in: NOMEM */

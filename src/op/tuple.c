@@ -361,9 +361,10 @@ static int make_pixels(const struct leat_program *program, const struct leat_com
         *failed = i;
         work->w = work->h = 0;
         const bool cut = leat_tuple_is_cut(chain, i);
-        int rc = chain->late ? leat_late_apply(program, c, scratch, &values[i], dst[chain->face.n_outputs - 1], error)
-                             : leat_tuple_image(program, c, scratch, &values[i], cut || other == SIZE_MAX, dst[i],
-                                                cut ? leat_tuple_cut_size(chain, dst) : sizes, error);
+        int rc = chain->on_card
+                     ? leat_on_card_apply(program, c, scratch, &values[i], dst[chain->face.n_outputs - 1], error)
+                     : leat_tuple_image(program, c, scratch, &values[i], cut || other == SIZE_MAX, dst[i],
+                                        cut ? leat_tuple_cut_size(chain, dst) : sizes, error);
         if (rc && walk->rc && work->health != LEAT_HEALTH_BROKEN)
             *failed = walk->failed;
         if (rc)

@@ -132,7 +132,7 @@ static int compile_pixels(struct leat_program *program, struct leat_compiled_cha
     const bool cut = c->face.hidden && c->role == LEAT_ROLE_NONE, stacks = cut ? chain->cut_open : chain->stacks;
     c->stacked = stacks;
     rc = rc ? rc : leat_compiled_infer(program, c, error);
-    if (chain->late)
+    if (chain->on_card)
         c->out.ask = LEAT_ASK_NHWC;
     if (!rc && c->out.kind != LEAT_KIND_ARRAY)
         rc = leat_fail(error, LEAT_E_TYPE, "Output '%s' is an encoded photo among a tuple: put Decode() first.",
@@ -155,8 +155,8 @@ static int compile_pixels(struct leat_program *program, struct leat_compiled_cha
         open_face(c);
     if (!rc && c->gather && c->gather->op->class->views)
         rc = view_face(c, c->gather->op->class->views, error);
-    if (!rc && chain->late)
-        rc = leat_late_settle(c, error);
+    if (!rc && chain->on_card)
+        rc = leat_on_card_settle(c, error);
     if (rc || !mask || c->face.open)
         return rc;
     c->face.ndim = 2; /* (height, width): its one channel needs no mention */
@@ -445,7 +445,7 @@ static void describe(const struct leat_program *program, const struct leat_compi
 
 static int make_face(struct leat_program *program, struct leat_compiled_chain *chain, struct leat_error *error)
 {
-    size_t n = chain->face.n_fields, n_outputs = leat_tuple_cut_outputs(chain) + chain->stacks + chain->late;
+    size_t n = chain->face.n_fields, n_outputs = leat_tuple_cut_outputs(chain) + chain->stacks + chain->on_card;
     n_outputs += (size_t)chain->cut_open + (chain->n_drawn != 0);
     chain->fields = leat_new_array(n, sizeof *chain->fields);
     chain->outputs = leat_new_array(n_outputs, sizeof *chain->outputs);
@@ -462,7 +462,7 @@ static int make_face(struct leat_program *program, struct leat_compiled_chain *c
         chain->outputs[o] = chain->first + o;
     chain->face.n_outputs = n_outputs;
     chain->face.pieces = chain->gather ? chain->gather->op->class->gathers : 1;
-    chain->face.sizes = chain->stacks || chain->late ? chain->first + n_outputs - 1 : SIZE_MAX;
+    chain->face.sizes = chain->stacks || chain->on_card ? chain->first + n_outputs - 1 : SIZE_MAX;
     chain->face.canvas = chain->canvas == SIZE_MAX ? SIZE_MAX : chain->canvas - chain->first;
     chain->face.fields = chain->fields;
     chain->face.outputs = chain->outputs;
@@ -524,8 +524,8 @@ int leat_tuple_compile(struct leat_program *program, struct leat_compiled_chain 
                          "field of the image into it. %s.",
                          chain->name, hint);
     }
-    if (chain->late && chain->canvas == SIZE_MAX)
-        return leat_late_settle(leat_tuple_member(program, chain, 0), error);
+    if (chain->on_card && chain->canvas == SIZE_MAX)
+        return leat_on_card_settle(leat_tuple_member(program, chain, 0), error);
     int rc = check_order(chain, n_boxes, n_masks, chain->geometry || n_targets, error);
     rc = rc ? rc : check_cut(chain, leat_tuple_member(program, chain, 0), error);
     rc = rc ? rc : find_followers(program, chain, error);
@@ -562,7 +562,7 @@ int leat_tuple_compile(struct leat_program *program, struct leat_compiled_chain 
         describe(program, chain, o, LEAT_I64, 2);
         leat_tuple_member(program, chain, o)->face.sizes = true;
     }
-    if (!rc && chain->late)
+    if (!rc && chain->on_card)
         describe(program, chain, o, LEAT_U8, (int64_t)sizeof(struct leat_card_photo));
     return rc ? rc : make_face(program, chain, error);
 }

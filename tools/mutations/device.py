@@ -101,4 +101,11 @@ MUTATIONS = [
         "false, s.height",
         ("c:device/photo",),
     ),
+    Mutation(
+        "a card decodes only the first photos of a batch",
+        "src/device/photos.c",
+        "const uint64_t threads = (uint64_t)a.n * a.together * LEAT_CARD_BLOCK;",
+        "const uint64_t threads = (uint64_t)a.together * LEAT_CARD_BLOCK;",
+        ("c:device/photos",),
+    ),
 ]

@@ -100,7 +100,7 @@ def _program(head: Outputs, left: Sequence[str]) -> tuple[str, list[Any]]:
     if left:
         parsed = json.loads(program)
         for name in left:
-            parsed["outputs"][name]["late"] = "card"
+            parsed["outputs"][name]["decode"] = "card"
         program = json.dumps(parsed)
     return program, functions
 

@@ -14,6 +14,14 @@
 #include "device/kernels/photo_samples.cu.h"
 #include "device/kernels/photo_weights.cu.h"
 
+/* All kernels, in the order of their launches. */
+enum { PHOTO_KERNELS = 7 };
+static void (*const photo_kernels[PHOTO_KERNELS])(struct leat_photo_args) = {
+    photo_rows, photo_columns, photo_samples, photo_colours, photo_weights, photo_across, photo_down};
+static const char *const photo_names[PHOTO_KERNELS] = {"leat_photo_rows",    "leat_photo_columns", "leat_photo_samples",
+                                                       "leat_photo_colours", "leat_photo_weights", "leat_photo_across",
+                                                       "leat_photo_down"};
+
 struct photo_launch {
     void (*kernel)(struct leat_photo_args args);
     struct leat_photo_args args;
@@ -53,8 +61,6 @@ static inline uint8_t *photo_add(struct photo_batch *batch, const struct leat_ca
 /* All kernels, over few threads, so that each has many items; memory is exactly as large as promised, and dirty. */
 static inline void photo_run(struct photo_batch *batch)
 {
-    static void (*const kernels[])(struct leat_photo_args) = {
-        photo_rows, photo_columns, photo_samples, photo_colours, photo_weights, photo_across, photo_down};
     const uint64_t scratch = leat_card_place(batch->photos, batch->n, batch->places);
     const struct leat_card_photo *last = &batch->photos[batch->n - 1];
     const size_t out = last->out + 3 * (size_t)last->axis[0].n * last->axis[1].n;
@@ -65,8 +71,8 @@ static inline void photo_run(struct photo_batch *batch)
                                            .faults = calloc(batch->n, sizeof *batch->faults),
                                            .n = (unsigned)batch->n,
                                            .together = 3}};
-    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
-        launch.kernel = kernels[i];
+    for (size_t i = 0; i < PHOTO_KERNELS; i++) {
+        launch.kernel = photo_kernels[i];
         struct grid grid = {.kernel = photo_thread,
                             .args = &launch,
                             .blocks = 3 * (u32)batch->n,

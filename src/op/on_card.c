@@ -1,5 +1,5 @@
 /*
- * Outputs that a card decodes ("late": "card"). All that is drawn for a row is drawn here, as for any other; but
+ * Outputs that a card decodes ("decode": "card"). All that is drawn for a row is drawn here, as for any other; but
  * instead of pixels the row gets the bytes that travel, and their description, by which the card makes the same pixels
  * (codec/jpeg/card_plan.h). A photo that the card does not decode is decoded here, and its pixels travel. So is one
  * that makes no sense, whose error is then that of any other row.
@@ -12,7 +12,7 @@
 #include "codec/jpeg/fast.h"
 #include "op/program_internal.h"
 
-int leat_late_settle(struct leat_compiled *c, struct leat_error *error)
+int leat_on_card_settle(struct leat_compiled *c, struct leat_error *error)
 {
     const struct leat_type *t = &c->out;
     const bool fits = c->pixels && c->n_stages == 1 && c->stages->decode && c->stages->fast && !c->stages->n_maps &&
@@ -27,7 +27,7 @@ int leat_late_settle(struct leat_compiled *c, struct leat_error *error)
         leat_error_at_sample(error, LEAT_NO_SAMPLE, face->name);
         return rc;
     }
-    face->late = face->open = face->ragged = true;
+    face->on_card = face->open = face->ragged = true;
     face->ndim = 1;
     face->shape[0] = -1;
     face->strides[0] = 1;
@@ -72,8 +72,8 @@ static bool plan(const struct leat_compiled *c, struct leat_stage_work *work, co
     return true;
 }
 
-int leat_late_apply(const struct leat_program *program, const struct leat_compiled *c, struct leat_scratch *scratch,
-                    const struct leat_row *row, void *card, struct leat_error *error)
+int leat_on_card_apply(const struct leat_program *program, const struct leat_compiled *c, struct leat_scratch *scratch,
+                       const struct leat_row *row, void *card, struct leat_error *error)
 {
     struct leat_stage_work *work = leat_scratch_stages(scratch);
     struct leat_card_photo photo;

@@ -74,13 +74,13 @@ static struct leat_row row_of(const struct value *v, uint64_t key)
 static unsigned same_pixels(const char *operators, const char *chain, const struct value *values, unsigned n,
                             unsigned keys)
 {
-    struct leat_program *now, *late;
+    struct leat_program *now, *left;
     char with_layout[400], layout[200];
     snprintf(with_layout, sizeof with_layout, "%s, \"l\": {\"type\": \"ToLayout\", \"layout\": \"NHWC\"}", operators);
     snprintf(layout, sizeof layout, "%s, \"l\"", chain);
     assert_ok(compile(with_layout, layout, "", &now));
-    assert_ok(compile(operators, chain, ", \"late\": \"card\"", &late));
-    struct leat_scratch *scratch = leat_scratch_new(now), *other = leat_scratch_new(late);
+    assert_ok(compile(operators, chain, ", \"decode\": \"card\"", &left));
+    struct leat_scratch *scratch = leat_scratch_new(now), *other = leat_scratch_new(left);
     const size_t bytes = leat_program_output(now, 0)->row_bytes;
     struct photo_batch batch = {0};
     struct memory memory = {{take}, &batch};
@@ -94,7 +94,7 @@ static unsigned same_pixels(const char *operators, const char *chain, const stru
         size_t failed;
         assert_int_equal(leat_program_apply(now, 0, scratch, &row, 1, expected + i * bytes, &error), 1);
         assert_ok(
-            leat_program_apply_tuple(late, 0, other, &row, (void *const[]){NULL, &photo}, steps, &failed, &error));
+            leat_program_apply_tuple(left, 0, other, &row, (void *const[]){NULL, &photo}, steps, &failed, &error));
         assert_int_equal(photo.unused, 0); /* every byte is written */
         assert_int_equal(photo.bytes, batch.photos[i].bytes);
         assert_int_equal(3 * photo.axis[0].n * photo.axis[1].n, bytes);
@@ -112,7 +112,7 @@ static unsigned same_pixels(const char *operators, const char *chain, const stru
     leat_scratch_free(scratch);
     leat_scratch_free(other);
     leat_program_free(now);
-    leat_program_free(late);
+    leat_program_free(left);
     return cards;
 }
 
@@ -177,25 +177,25 @@ TEST(photos_that_a_card_cannot_decode_are_decoded_before_and_travel_as_pixels)
 TEST(a_broken_photo_fails_as_any_other)
 {
     struct value v = value_of(make_photo(&kinds[4], BASELINE, 40, 30, 85, 0), 1);
-    struct leat_program *late;
+    struct leat_program *left;
     struct photo_batch batch = {0};
     struct memory memory = {{take}, &batch};
     struct leat_card_photo photo;
     uint64_t steps[2];
     size_t failed;
-    assert_ok(compile(DECODE CROP, "\"a\", \"b\"", ", \"late\": \"card\"", &late));
-    struct leat_scratch *scratch = leat_scratch_new(late);
+    assert_ok(compile(DECODE CROP, "\"a\", \"b\"", ", \"decode\": \"card\"", &left));
+    struct leat_scratch *scratch = leat_scratch_new(left);
     leat_scratch_give_room(scratch, &memory.room);
     struct leat_row row = row_of(&v, 1);
     row.length -= 3;
     assert_int_equal(
-        leat_program_apply_tuple(late, 0, scratch, &row, (void *const[]){NULL, &photo}, steps, &failed, &error),
+        leat_program_apply_tuple(left, 0, scratch, &row, (void *const[]){NULL, &photo}, steps, &failed, &error),
         LEAT_E_DECODE);
     assert_int_equal(failed, 0);
     assert_non_null(strstr(error.message, "its parts are not as long as it is"));
     assert_int_equal(leat_scratch_health(scratch), LEAT_HEALTH_BROKEN);
     row.length += 3;
-    assert_ok(leat_program_apply_tuple(late, 0, scratch, &row, (void *const[]){NULL, &photo}, steps, &failed, &error));
+    assert_ok(leat_program_apply_tuple(left, 0, scratch, &row, (void *const[]){NULL, &photo}, steps, &failed, &error));
     assert_int_equal(leat_scratch_health(scratch), LEAT_HEALTH_UNCHECKED);
     assert_int_equal(photo.form, LEAT_CARD_FAST);
     struct leat_step_time times[4];
@@ -204,27 +204,27 @@ TEST(a_broken_photo_fails_as_any_other)
     assert_int_equal(times[1].rows, 2);
     photo_batch_destroy(&batch);
     leat_scratch_free(scratch);
-    leat_program_free(late);
+    leat_program_free(left);
     free(v.photo.data);
 }
 
 TEST(an_output_that_is_left_to_a_card_has_bytes_and_what_to_do_with_them)
 {
-    struct leat_program *late, *seen;
-    assert_ok(compile(DECODE CROP, "\"a\", \"b\"", ", \"late\": \"card\"", &late));
-    assert_int_equal(leat_program_outputs(late), 2);
-    const struct leat_output *x = leat_program_output(late, 0), *card = leat_program_output(late, 1);
-    assert_true(x->late && x->ragged && x->open && x->decodes && x->keyed && !card->ragged);
+    struct leat_program *left, *seen;
+    assert_ok(compile(DECODE CROP, "\"a\", \"b\"", ", \"decode\": \"card\"", &left));
+    assert_int_equal(leat_program_outputs(left), 2);
+    const struct leat_output *x = leat_program_output(left, 0), *card = leat_program_output(left, 1);
+    assert_true(x->on_card && x->ragged && x->open && x->decodes && x->keyed && !card->ragged);
     assert_string_equal(card->name, "x.card");
     assert_int_equal(card->row_bytes, sizeof(struct leat_card_photo));
-    assert_int_equal(leat_program_chain(late, x->chain)->sizes, 1);
-    char *text = leat_program_faces(late);
+    assert_int_equal(leat_program_chain(left, x->chain)->sizes, 1);
+    char *text = leat_program_faces(left);
     assert_ok(leat_program_of_faces(text, &seen, &error));
-    assert_true(leat_program_output(seen, 0)->late);
+    assert_true(leat_program_output(seen, 0)->on_card);
     assert_int_equal(leat_program_chain(seen, 0)->sizes, 1);
     leat_free(text);
     leat_program_free(seen);
-    leat_program_free(late);
+    leat_program_free(left);
 }
 
 TEST(what_a_card_cannot_make_is_an_error_of_the_program)
@@ -233,18 +233,19 @@ TEST(what_a_card_cannot_make_is_an_error_of_the_program)
         const char *operators, *chain, *rest;
         int rc;
     } wrong[] = {
-        {DECODE CROP, "\"a\", \"b\"", ", \"late\": \"gpu\"", LEAT_E_INVALID},
-        {DECODE CROP, "\"a\", \"b\"", ", \"late\": \"card\", \"geometry\": true", LEAT_E_INVALID},
-        {DECODE CROP, "\"a\", \"b\"", ", \"late\": \"card\", \"stack\": \"list\"", LEAT_E_INVALID},
-        {DECODE CROP, "", ", \"late\": \"card\"", LEAT_E_TYPE},
-        {DECODE CROP, "\"a\"", ", \"late\": \"card\"", LEAT_E_TYPE},
-        {"\"a\": {\"type\": \"Decode\", \"mode\": \"GRAY\"}" CROP, "\"a\", \"b\"", ", \"late\": \"card\"", LEAT_E_TYPE},
-        {"\"a\": {\"type\": \"Decode\", \"dct_scaling\": true}" CROP, "\"a\", \"b\"", ", \"late\": \"card\"",
+        {DECODE CROP, "\"a\", \"b\"", ", \"decode\": \"gpu\"", LEAT_E_INVALID},
+        {DECODE CROP, "\"a\", \"b\"", ", \"decode\": \"card\", \"geometry\": true", LEAT_E_INVALID},
+        {DECODE CROP, "\"a\", \"b\"", ", \"decode\": \"card\", \"stack\": \"list\"", LEAT_E_INVALID},
+        {DECODE CROP, "", ", \"decode\": \"card\"", LEAT_E_TYPE},
+        {DECODE CROP, "\"a\"", ", \"decode\": \"card\"", LEAT_E_TYPE},
+        {"\"a\": {\"type\": \"Decode\", \"mode\": \"GRAY\"}" CROP, "\"a\", \"b\"", ", \"decode\": \"card\"",
+         LEAT_E_TYPE},
+        {"\"a\": {\"type\": \"Decode\", \"dct_scaling\": true}" CROP, "\"a\", \"b\"", ", \"decode\": \"card\"",
          LEAT_E_TYPE},
         {DECODE CROP OP(c, "\"type\": \"ToDtype\", \"dtype\": \"float32\""), "\"a\", \"b\", \"c\"",
-         ", \"late\": \"card\"", LEAT_E_TYPE},
+         ", \"decode\": \"card\"", LEAT_E_TYPE},
         {DECODE CROP OP(c, "\"type\": \"GaussianBlur\", \"kernel_size\": 3"), "\"a\", \"b\", \"c\"",
-         ", \"late\": \"card\"", LEAT_E_TYPE},
+         ", \"decode\": \"card\"", LEAT_E_TYPE},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct leat_program *program;
@@ -273,12 +274,12 @@ static void write_photos(const char *path, unsigned n)
 }
 
 /* The pixels of a batch, as a card makes them. */
-static void check_pixels(const struct leat_batch *late, const struct leat_tensor *pixels, unsigned *cards)
+static void check_pixels(const struct leat_batch *left, const struct leat_tensor *pixels, unsigned *cards)
 {
     struct leat_tensor bytes, what;
-    struct photo_batch batch = {.n = leat_batch_rows(late)};
-    assert_int_equal(leat_batch_tensor(late, 0, &bytes), LEAT_OK);
-    assert_int_equal(leat_batch_tensor(late, 1, &what), LEAT_OK);
+    struct photo_batch batch = {.n = leat_batch_rows(left)};
+    assert_int_equal(leat_batch_tensor(left, 0, &bytes), LEAT_OK);
+    assert_int_equal(leat_batch_tensor(left, 1, &what), LEAT_OK);
     assert_int_equal(test_tensor_bytes(&what), batch.n * sizeof *batch.photos);
     batch.photos = memcpy(malloc(batch.n * sizeof *batch.photos), what.data, batch.n * sizeof *batch.photos);
     batch.places = memcpy(malloc(batch.n * 8), bytes.offsets, batch.n * 8);
@@ -300,7 +301,7 @@ TEST(batches_of_a_loader_bring_what_a_card_needs)
             l, "\"type\": \"ToLayout\", \"layout\": \"NHWC\"") "}, \"outputs\": {\"x\": {\"field\": \"image\", "
                                                                "\"chain\": [\"a\", \"b\", \"c\", \"d\", \"l\"]}}}",
         "{\"operators\": {" DECODE CROP FLIPS "}, \"outputs\": {\"x\": {\"field\": \"image\", \"chain\": [\"a\", "
-        "\"b\", \"c\", \"d\"], \"late\": \"card\"}}}"};
+        "\"b\", \"c\", \"d\"], \"decode\": \"card\"}}}"};
     unsigned cards = 0;
     write_photos(test_path("photos"), 26);
     for (unsigned region = 0; region < 2; region++) {
