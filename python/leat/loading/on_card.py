@@ -81,11 +81,12 @@ def _up_to_the_cut(options: Mapping[str, Any], head: Outputs, left: list[str]) -
 
 def _is_left(out: Any, datasets: Sequence[_leat.Dataset]) -> bool:
     """Whether a card may decode the photos of an output: the chain in front of the cut, and their form, are right."""
+    if not isinstance(out, Out) or not isinstance(out.field, str):
+        return False
+    chain: Any = out.chain  # the head's: a list
     return (
-        isinstance(out, Out)
-        and isinstance(out.field, str)
-        and isinstance(out.chain[0], ops.Decode)
-        and out.chain[0].mode == "RGB"
+        isinstance(chain[0], ops.Decode)
+        and chain[0].mode == "RGB"
         and all(_leat.device_fast(dataset, out.field) for dataset in datasets)
     )
 
