@@ -23,9 +23,9 @@ void leat_follow(struct leat_loader *l)
         const bool ready = b->state == LEAT_BATCH_READY;
         if (b->apart.loose || (!ready && b->state != LEAT_BATCH_FILLING))
             continue;
-        if (!b->followed.mark) {
+        if (!b->followed.mark && (ready || (!b->taken && rows_stay(b)))) { /* no task looks at it now */
             void *mark = f->begin(f->user, b);
-            b->followed = (struct leat_batch_followed){f, mark, mark && !ready && !b->taken && rows_stay(b), false};
+            b->followed = (struct leat_batch_followed){f, mark, mark && !ready, false};
         }
         if (ready && b->followed.mark && !b->followed.told)
             tell(b);

@@ -20,8 +20,8 @@ MUTATIONS = [
     Mutation(
         "the offsets of a ragged tensor are one fewer",
         "python/src/memory.c",
-        "    const int64_t n = (int64_t)rows + 1;\n    return offsets",
-        "    const int64_t n = (int64_t)rows;\n    return offsets",
+        "    const int64_t n = (int64_t)rows + 1;\n    return offsets ? capsule_of(",
+        "    const int64_t n = (int64_t)rows;\n    return offsets ? capsule_of(",
         ("py:test_batch.py",),
     ),
     Mutation(

@@ -27,9 +27,10 @@ struct standin *standin_state(void)
 
 static _Thread_local int current; /* contexts that this thread has pushed */
 
+#define TOLD(MEMBER) __atomic_load_n(&state.MEMBER, __ATOMIC_SEQ_CST)
 #define MAY_FAIL()                                                                                                     \
-    if (state.fails && !strcmp(state.fails, __func__))                                                                 \
-    return state.code
+    if (TOLD(fails) && !strcmp(TOLD(fails), __func__))                                                                 \
+    return TOLD(code)
 #define NEEDS_CONTEXT()                                                                                                \
     MAY_FAIL();                                                                                                        \
     if (!current)                                                                                                      \
@@ -113,8 +114,8 @@ leat_cu_result cuCtxPopCurrent_v2(leat_cu_handle *context)
 
 leat_cu_result cuMemGetInfo_v2(size_t *free, size_t *total)
 {
-    *total = state.card_bytes ? state.card_bytes : 1 << 30;
-    *free = *total - state.allocated;
+    *total = TOLD(card_bytes) ? TOLD(card_bytes) : 1 << 30;
+    *free = *total - TOLD(allocated);
     return 0;
 }
 
@@ -395,6 +396,14 @@ static void run_to(struct event *e, u64 number, struct stream *s)
     }
 }
 
+/* A card copies beside the threads: what a batch that was given up had may be written to meanwhile. */
+__attribute__((no_sanitize("thread"))) static void copy_beside(volatile uint8_t *to, const volatile uint8_t *from,
+                                                               size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++)
+        to[i] = from[i];
+}
+
 static void run_one(struct stream *s)
 {
     struct op op = s->ops[s->done++];
@@ -403,7 +412,7 @@ static void run_one(struct stream *s)
         run(&op.launch);
         break;
     case COPY:
-        memcpy(op.to, op.from, op.bytes);
+        copy_beside(op.to, op.from, op.bytes);
         free(op.snapshot);
         break;
     case RECORD:
@@ -438,7 +447,7 @@ static leat_cu_result add(leat_cu_handle stream, struct op op)
         op.recorder = op.event->stream;
     }
     s->ops[s->n++] = op;
-    if (!state.later)
+    if (!TOLD(later))
         run_all(s);
     pthread_mutex_unlock(&work);
     return 0;
@@ -466,7 +475,7 @@ leat_cu_result cuStreamCreate(leat_cu_handle *stream, unsigned flags)
     pthread_mutex_lock(&work);
     s->next = streams;
     streams = s;
-    state.objects++;
+    __atomic_fetch_add(&state.objects, 1, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&work);
     *stream = s;
     return 0;
@@ -481,7 +490,7 @@ leat_cu_result cuStreamDestroy_v2(leat_cu_handle stream)
     while (*at != s)
         at = &(*at)->next;
     *at = s->next;
-    state.objects--;
+    __atomic_fetch_sub(&state.objects, 1, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&work);
     free(s->ops);
     free(s);
@@ -491,7 +500,7 @@ leat_cu_result cuStreamDestroy_v2(leat_cu_handle stream)
 leat_cu_result cuStreamIsCapturing(leat_cu_handle stream, int *status)
 {
     NEEDS_CONTEXT();
-    *status = state.captures;
+    *status = TOLD(captures);
     return 0;
 }
 
@@ -605,7 +614,7 @@ static bool remove_block(leat_cu_memory at, bool own)
         return false;
     *p = b->next;
     if (own) {
-        state.allocated -= b->bytes;
+        __atomic_fetch_sub(&state.allocated, b->bytes, __ATOMIC_SEQ_CST);
         close(b->fd);
     }
     munmap(b->begin, b->bytes);
@@ -616,12 +625,12 @@ static bool remove_block(leat_cu_memory at, bool own)
 leat_cu_result cuMemAlloc_v2(leat_cu_memory *at, size_t bytes)
 {
     NEEDS_CONTEXT();
-    if (state.card_bytes && state.allocated + bytes > state.card_bytes)
+    if (TOLD(card_bytes) && TOLD(allocated) + bytes > TOLD(card_bytes))
         return LEAT_CU_OUT_OF_MEMORY;
     const int fd = memfd_create("card", MFD_CLOEXEC);
     pthread_mutex_lock(&work);
     const bool good = fd >= 0 && !ftruncate(fd, (off_t)bytes) && add_block(fd, bytes, true, at);
-    state.allocated += good ? bytes : 0;
+    __atomic_fetch_add(&state.allocated, good ? bytes : 0, __ATOMIC_SEQ_CST);
     pthread_mutex_unlock(&work);
     if (good)
         memset((void *)(uintptr_t)*at, 0xee, bytes);

@@ -114,12 +114,19 @@ static struct job begin(unsigned prefetch, unsigned threads)
     return j;
 }
 
-static void end(struct job *j)
+static void finish(struct job *j)
 {
     leat_device_batches_close(j->batches);
     leat_loader_close(j->loader);
+}
+static void end(struct job *j)
+{
+    finish(j);
     check_nothing_is_left();
 }
+
+/* The stand-in is told while a copier may run. */
+#define TELL(MEMBER, VALUE) __atomic_store_n(&standin->MEMBER, VALUE, __ATOMIC_SEQ_CST)
 
 static leat_cu_handle stream_new(void)
 {
@@ -237,9 +244,10 @@ TEST(a_batch_on_the_card_is_the_one_of_the_host_however_late_the_card_is)
             assert_int_equal(n, 2 * ((N + BATCH - 1) / BATCH));
             for (size_t i = 0; i < n; i++)
                 check_seen(&seen[i], &j);
+            finish(&j);
             assert_true(standin->copied_bytes >= 2 * N * (IMAGE + 8));
             assert_true(standin->unpinned_bytes <= C * 1024 + n * 3 * 512); /* the table; arrays of rows */
-            end(&j);
+            check_nothing_is_left();
         }
 }
 
@@ -284,7 +292,7 @@ TEST(a_card_whose_memory_is_used_up_gets_fewer_batches_ahead_and_then_the_error_
     leat_cu_handle stream = stream_new();
     struct leat_device_batch *held[64];
     size_t n = 0;
-    standin->card_bytes = standin->allocated + 12 * 4096; /* two batches and some */
+    TELL(card_bytes, __atomic_load_n(&standin->allocated, __ATOMIC_SEQ_CST) + 12 * 4096); /* two batches and some */
     struct leat_batch *b;
     int rc = LEAT_OK;
     while ((b = test_next(j.loader, j.iteration))) {
@@ -342,17 +350,17 @@ TEST(memory_that_is_not_pinned_and_copies_that_fail_are_errors)
 {
     struct leat_loader_options o = pinned_options(BATCH);
     struct leat_loader *loader;
-    standin->fails = "cuMemHostRegister_v2";
-    standin->code = LEAT_CU_OUT_OF_MEMORY;
+    TELL(fails, "cuMemHostRegister_v2");
+    TELL(code, LEAT_CU_OUT_OF_MEMORY);
     assert_int_equal(leat_loader_open(dataset, &o, &loader, &error), LEAT_E_NOMEM);
     says("ulimit -l");
-    standin->fails = NULL;
+    TELL(fails, NULL);
     struct job j = begin(2, 1);
     struct leat_batch *b = test_next(j.loader, j.iteration);
     leat_device_batch_free(take(&j, b, NULL));
     leat_batch_free(b);
-    standin->code = 700;
-    standin->fails = "cuMemcpyHtoDAsync_v2";
+    TELL(code, 700);
+    TELL(fails, "cuMemcpyHtoDAsync_v2");
     int rc = LEAT_OK;
     for (int i = 0; !rc && i < 5; i++) { /* some are there already */
         struct leat_device_batch *there;
@@ -363,7 +371,7 @@ TEST(memory_that_is_not_pinned_and_copies_that_fail_are_errors)
     }
     assert_int_equal(rc, LEAT_E_IO);
     says("context is lost");
-    standin->fails = NULL;
+    TELL(fails, NULL);
     end(&j);
 }
 
@@ -377,7 +385,7 @@ TEST(memory_that_a_graph_is_captured_with_is_used_again_only_behind_it)
     struct leat_device_tensor first, second;
     leat_device_batch_tensor(there, 0, &first);
     leat_batch_free(b);
-    standin->captures = true;
+    TELL(captures, true);
     leat_device_batch_free(there);
     for (int i = 0; i < 2; i++) { /* while it is captured, and after that */
         b = test_next(j.loader, j.iteration);
@@ -385,7 +393,7 @@ TEST(memory_that_a_graph_is_captured_with_is_used_again_only_behind_it)
         leat_device_batch_tensor(more[i], 0, &second);
         assert_int_equal(second.tensor.data == first.tensor.data, i);
         leat_batch_free(b);
-        standin->captures = false;
+        TELL(captures, false);
     }
     leat_device_batch_free(more[0]);
     leat_device_batch_free(more[1]);
