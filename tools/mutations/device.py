@@ -104,8 +104,36 @@ MUTATIONS = [
     Mutation(
         "a card decodes only the first photos of a batch",
         "src/device/photos.c",
-        "const uint64_t threads = (uint64_t)a.n * a.together * LEAT_CARD_BLOCK;",
-        "const uint64_t threads = (uint64_t)a.together * LEAT_CARD_BLOCK;",
+        "leat_card_launch(card, functions[i], (uint64_t)a.n * a.together, LEAT_CARD_BLOCK, &a, stream);",
+        "leat_card_launch(card, functions[i], (uint64_t)a.together, LEAT_CARD_BLOCK, &a, stream);",
         ("c:device/photos",),
+    ),
+    Mutation(
+        "memory of a card is used again while somebody reads it",
+        "src/device/memory.c",
+        "code = code ? code : cuda->cuStreamWaitEvent(stream, b->read, 0);",
+        "code = code ? code : 0;",
+        ("c:device/batches",),
+    ),
+    Mutation(
+        "memory of the host is given back before it is copied",
+        "src/device/batches.c",
+        "const bool copied = !late || !cuda->cuEventQuery(t->copied);",
+        "const bool copied = true;",
+        ("c:device/batches",),
+    ),
+    Mutation(
+        "a batch is handed out before it has come to the card",
+        "src/device/batches.c",
+        "code = cuda->cuStreamWaitEvent(stream, t->ready, 0);",
+        "code = 0;",
+        ("c:device/batches",),
+    ),
+    Mutation(
+        "a reader of a port believes where it says that values lie",
+        "src/device/memory.c",
+        "return o->at && m->at <= o->bytes && bytes <= o->bytes - m->at ? o->at + m->at : 0;",
+        "return o->at ? o->at + m->at : 0;",
+        ("c:device/batches",),
     ),
 ]

@@ -658,8 +658,10 @@ leat_cu_result cuIpcOpenMemHandle_v2(leat_cu_memory *at, struct leat_cu_ipc hand
     NEEDS_CONTEXT();
     struct stat st;
     int pid = 0;
-    const int fd = open(handle.bytes, O_RDWR | O_CLOEXEC);
-    if (fd < 0 || sscanf(handle.bytes, "/proc/%d/", &pid) != 1 || pid == getpid() || fstat(fd, &st)) {
+    char path[sizeof handle.bytes + 1] = "";
+    memcpy(path, handle.bytes, sizeof handle.bytes);
+    const int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0 || sscanf(path, "/proc/%d/", &pid) != 1 || pid == getpid() || fstat(fd, &st)) {
         if (fd >= 0)
             close(fd);
         return LEAT_CU_INVALID_VALUE; /* drivers open no memory of their own process */

@@ -5,6 +5,7 @@
 
 #include "../engine/support.h"
 #include "device/driver.h"
+#include "device/memory.h"
 #include "leat/device.h"
 #include "standin.h"
 
@@ -441,6 +442,36 @@ TEST(a_forked_child_gets_an_error_and_harms_nothing)
     leat_device_batch_free(there);
     leat_batch_free(b);
     end(&j);
+}
+
+/* The last one: memory that was shared stays. */
+TEST(what_a_port_says_of_its_card_is_trusted_in_no_number)
+{
+    struct leat_device_opened opened = {0};
+    struct leat_device_buffer *buffer;
+    struct leat_card *card;
+    assert_ok(leat_card_open(0, &card, &error));
+    assert_ok(leat_card_enter(card, &error));
+    struct leat_device_memory *memory = leat_device_memory_new(card, 1 << 20);
+    memory->shared = true;
+    assert_ok(leat_device_buffer_take(memory, 8000, NULL, &buffer, &error));
+    assert_ok(leat_device_buffer_export(buffer, &error));
+    struct leat_mirror mirror = {.there = 1};
+    memcpy(mirror.handle, buffer->handle.bytes, sizeof mirror.handle);
+    memcpy(mirror.card, card->uuid, sizeof mirror.card);
+    assert_int_equal(leat_device_open_shared(&opened, card, &mirror, 8192), buffer->at);
+    mirror.at = 8000;
+    assert_int_equal(leat_device_open_shared(&opened, card, &mirror, 192), buffer->at + 8000);
+    assert_int_equal(leat_device_open_shared(&opened, card, &mirror, 193), 0);
+    assert_int_equal(leat_device_open_shared(&opened, card, &mirror, UINT64_MAX), 0);
+    mirror.at = UINT64_MAX;
+    assert_int_equal(leat_device_open_shared(&opened, card, &mirror, 1), 0);
+    mirror.at = 0;
+    memset(mirror.handle, 'x', sizeof mirror.handle);
+    assert_int_equal(leat_device_open_shared(&opened, card, &mirror, 1), 0);
+    leat_device_close_shared(&opened, cuda);
+    leat_device_buffer_release(buffer);
+    leat_card_leave(card);
 }
 
 TEST_MAIN_IN(set_up, tear_down)
