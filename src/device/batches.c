@@ -22,6 +22,7 @@
 #include "device/decode.h"
 #include "device/kernels/convert_pixels.h"
 #include "device/memory.h"
+#include "device/outputs.h"
 #include "engine/follow.h"
 #include "engine/loader.h"
 #include "leat/device.h"
@@ -735,47 +736,6 @@ void leat_device_batch_free(struct leat_device_batch *t)
 
 /* ---- opening and closing ------------------------------------------------------------------------ */
 
-static const struct leat_output *output_of(const struct leat_batch_pool *pool, const char *name, size_t *number)
-{
-    const struct leat_output *output = NULL;
-    for (*number = 0; *number < pool->n_outputs; ++*number)
-        if (!strcmp((output = leat_program_output(pool->program, *number))->name, name))
-            return output;
-    return NULL;
-}
-
-static unsigned channels_of(const struct leat_batch_pool *pool, const char *name)
-{
-    size_t k;
-    const struct leat_output *o = output_of(pool, name, &k);
-    if (o && o->on_card)
-        return 3;
-    return o && o->kind == LEAT_KIND_ARRAY && !o->ragged && !o->hidden && o->dtype == LEAT_U8 && o->ndim == 3 &&
-                   o->shape[2] >= 1 && o->shape[2] <= 4 && o->strides[2] == 1 && o->strides[1] == o->shape[2]
-               ? (unsigned)o->shape[2]
-               : 0;
-}
-
-unsigned leat_device_channels(const struct leat_loader *loader, const char *output)
-{
-    return channels_of(&loader->pool, output);
-}
-
-bool leat_device_is_fast(const struct leat_dataset *dataset, const char *name)
-{
-    const uint64_t first = 0;
-    const size_t field = leat_dataset_field(dataset, name);
-    struct leat_sample_ref ref;
-    struct leat_extent extent;
-    size_t failed, n;
-    leat_dataset_fields(dataset, &n);
-    if (!leat_dataset_count(dataset) || field >= n)
-        return false;
-    leat_dataset_locate(dataset, &first, 1, &ref);
-    return leat_ref_storage(&ref, field) == LEAT_STORAGE_EXTENT &&
-           !leat_dataset_extents(dataset, field, &ref, 1, &extent, &failed, NULL) && extent.info.form == LEAT_FORM_FAST;
-}
-
 static int set_tables(struct leat_device_batches *d, const struct leat_device_batches_options *o,
                       struct leat_error *error)
 {
@@ -787,9 +747,9 @@ static int set_tables(struct leat_device_batches *d, const struct leat_device_ba
         const struct leat_device_table *table = &d->tables[i];
         size_t k;
         d->tables[i] = o->tables[i];
-        output_of(d->pool, table->output, &k);
+        leat_device_output(d->pool, table->output, &k);
         const bool value = table->dtype == LEAT_F32 || table->dtype == LEAT_F16 || table->dtype == LEAT_BF16;
-        if (!value || !table->channels || table->channels != channels_of(d->pool, table->output))
+        if (!value || !table->channels || table->channels != leat_device_channels_of(d->pool, table->output))
             return leat_fail(error, LEAT_E_INVALID,
                              "a table of %u channels of %s does not go with output %s: it takes uint8 of shape (rows, "
                              "height, width, channels)",
@@ -981,6 +941,8 @@ void leat_device_batches_close(struct leat_device_batches *d)
 
 int leat_device_batches_stats(struct leat_device_batches *d, char **json, struct leat_error *error)
 {
+    if (leat_cuda_here(error))
+        return error->code;
     pthread_mutex_lock(&d->mutex);
     pthread_mutex_lock(&d->memory->mutex);
     const double seconds = (double)(leat_clock_ns() - d->count.opened_ns) / 1e9;

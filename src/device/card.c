@@ -69,18 +69,30 @@ int leat_card_open(int ordinal, struct leat_card **out, struct leat_error *error
     return rc;
 }
 
+/* While a program captures a graph, in whatever thread, calls of others that could disturb it are refused; those here
+ * are beside it, in streams of their own. So they are allowed meanwhile, by the thread's mode. */
+static _Thread_local int entered, mode_before;
+
 int leat_card_enter(struct leat_card *card, struct leat_error *error)
 {
     const int rc = leat_cuda_here(error);
     if (rc)
         return rc;
     const leat_cu_result code = card->cuda->cuCtxPushCurrent_v2(card->context);
-    return code ? leat_cuda_fail(card->cuda, code, "the card cannot be used", error) : LEAT_OK;
+    if (code)
+        return leat_cuda_fail(card->cuda, code, "the card cannot be used", error);
+    int mode = LEAT_CU_CAPTURE_RELAXED;
+    card->cuda->cuThreadExchangeStreamCaptureMode(&mode);
+    if (!entered++)
+        mode_before = mode;
+    return LEAT_OK;
 }
 
 void leat_card_leave(struct leat_card *card)
 {
     leat_cu_handle before;
+    if (!--entered)
+        card->cuda->cuThreadExchangeStreamCaptureMode(&mode_before);
     card->cuda->cuCtxPopCurrent_v2(&before);
 }
 

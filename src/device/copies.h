@@ -4,18 +4,11 @@
 
 #include "device/card.h"
 #include "engine/region.h"
-#include "op/program.h"
 
 /* What lies on a card begins at multiples of this. */
 static inline uint64_t leat_device_aligned(uint64_t bytes)
 {
     return (bytes + 255) / 256 * 256;
-}
-
-/* Whether an output goes to a card: text and JSON stay, as does what only functions take. */
-static inline bool leat_output_travels(const struct leat_output *o)
-{
-    return !o->hidden && !o->sizes && o->kind != LEAT_KIND_STR && o->kind != LEAT_KIND_JSON;
 }
 
 /* Puts a copy into a stream: several where `from` lies in several pieces of a region that is pinned. The card was

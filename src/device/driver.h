@@ -39,6 +39,7 @@ enum {
     LEAT_CU_STREAM_NON_BLOCKING = 1,
     LEAT_CU_EVENT_BLOCKING_SYNC = 1, /* flags of an event */
     LEAT_CU_EVENT_NO_TIMING = 2,
+    LEAT_CU_CAPTURE_RELAXED = 2,
     LEAT_CU_IPC_LAZY = 1, /* peers' memory is reached as it is needed */
     LEAT_CU_NOT_READY = 600,
     LEAT_CU_POINTER_RANGE_START = 11, /* attributes of an address: the allocation that it is in */
@@ -81,6 +82,7 @@ enum {
     X(cuMemcpyDtoHAsync_v2, (void *to, leat_cu_memory from, size_t bytes, leat_cu_handle stream))                      \
     X(cuStreamCreate, (leat_cu_handle * stream, unsigned flags))                                                       \
     X(cuStreamDestroy_v2, (leat_cu_handle stream))                                                                     \
+    X(cuThreadExchangeStreamCaptureMode, (int *mode))                                                                  \
     X(cuStreamIsCapturing, (leat_cu_handle stream, int *status))                                                       \
     X(cuStreamWaitEvent, (leat_cu_handle stream, leat_cu_handle event, unsigned flags))                                \
     X(cuEventCreate, (leat_cu_handle * event, unsigned flags))                                                         \

@@ -125,7 +125,7 @@ int leat_device_buffer_take(struct leat_device_memory *m, uint64_t bytes, leat_c
                             struct leat_device_buffer **out, struct leat_error *error)
 {
     const struct leat_cuda *cuda = m->card->cuda;
-    const uint64_t unit = bytes < LARGE ? UNIT : LARGE;
+    const uint64_t unit = bytes < LARGE && !m->shared ? UNIT : LARGE; /* a driver shares whole ones of these */
     int rc = LEAT_OK;
     if (bytes > UINT64_MAX / 2)
         return leat_fail(error, LEAT_E_NOMEM, "%" PRIu64 " bytes do not fit into a card", bytes);

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "device/copies.h"
 #include "device/memory.h"
+#include "device/outputs.h"
 #include "engine/batch.h"
 #include "engine/mirror.h"
 #include "leat/device.h"
@@ -147,6 +148,8 @@ const struct leat_mirrors *leat_device_mirrors_of(const struct leat_device_mirro
 
 int leat_device_mirrors_stats(struct leat_device_mirrors *m, char **json, struct leat_error *error)
 {
+    if (leat_cuda_here(error))
+        return error->code;
     pthread_mutex_lock(&m->mutex);
     pthread_mutex_lock(&m->memory->mutex);
     json_t *o = json_pack("{s:s, s:I, s:I, s:I, s:s, s:I, s:I, s:I}", "name", m->card->name, "batches",

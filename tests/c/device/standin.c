@@ -497,6 +497,16 @@ leat_cu_result cuStreamDestroy_v2(leat_cu_handle stream)
     return 0;
 }
 
+static _Thread_local int capture_mode;
+
+leat_cu_result cuThreadExchangeStreamCaptureMode(int *mode)
+{
+    const int before = capture_mode;
+    capture_mode = *mode;
+    *mode = before;
+    return 0;
+}
+
 leat_cu_result cuStreamIsCapturing(leat_cu_handle stream, int *status)
 {
     NEEDS_CONTEXT();
@@ -625,6 +635,8 @@ static bool remove_block(leat_cu_memory at, bool own)
 leat_cu_result cuMemAlloc_v2(leat_cu_memory *at, size_t bytes)
 {
     NEEDS_CONTEXT();
+    if (TOLD(captures) && capture_mode != LEAT_CU_CAPTURE_RELAXED)
+        return 900; /* it would disturb the capture */
     if (TOLD(card_bytes) && TOLD(allocated) + bytes > TOLD(card_bytes))
         return LEAT_CU_OUT_OF_MEMORY;
     const int fd = memfd_create("card", MFD_CLOEXEC);

@@ -452,16 +452,16 @@ TEST(what_a_port_says_of_its_card_is_trusted_in_no_number)
     struct leat_card *card;
     assert_ok(leat_card_open(0, &card, &error));
     assert_ok(leat_card_enter(card, &error));
-    struct leat_device_memory *memory = leat_device_memory_new(card, 1 << 20);
+    struct leat_device_memory *memory = leat_device_memory_new(card, 8 << 20);
     memory->shared = true;
-    assert_ok(leat_device_buffer_take(memory, 8000, NULL, &buffer, &error));
+    assert_ok(leat_device_buffer_take(memory, 8000, NULL, &buffer, &error)); /* of 2 MiB */
     assert_ok(leat_device_buffer_export(buffer, &error));
     struct leat_mirror mirror = {.there = 1};
     memcpy(mirror.handle, buffer->handle.bytes, sizeof mirror.handle);
     memcpy(mirror.card, card->uuid, sizeof mirror.card);
-    assert_int_equal(leat_device_open_shared(&opened, card, &mirror, 8192), buffer->at);
-    mirror.at = 8000;
-    assert_int_equal(leat_device_open_shared(&opened, card, &mirror, 192), buffer->at + 8000);
+    assert_int_equal(leat_device_open_shared(&opened, card, &mirror, 2 << 20), buffer->at);
+    mirror.at = (2 << 20) - 192;
+    assert_int_equal(leat_device_open_shared(&opened, card, &mirror, 192), buffer->at + mirror.at);
     assert_int_equal(leat_device_open_shared(&opened, card, &mirror, 193), 0);
     assert_int_equal(leat_device_open_shared(&opened, card, &mirror, UINT64_MAX), 0);
     mirror.at = UINT64_MAX;
