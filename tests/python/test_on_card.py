@@ -221,6 +221,26 @@ def test_rows_come_without_order_too_and_sizes_change(driver: Path, photos: Any)
     assert sizes == [8, 8, 13, 13, 3]
 
 
+def negative(x: Any) -> Any:
+    return -x
+
+
+def test_functions_mixtures_and_tuples_go_there_too(driver: Path, photos: Any, fast: Any) -> None:
+    outputs = {"image": [ops.Decode(), ops.CenterCrop(8), ops.Map(negative, returns=leat.field("uint8", (8, 8, 3)))]}
+    for found, wanted in zip(
+        leat.Loader(photos, 9, outputs=outputs, device="cuda"), leat.Loader(photos, 9, outputs=outputs), strict=True
+    ):
+        same(found, wanted)
+    mix = leat.Mix({"a": (fast, 0.7), "b": (photos, 0.3)}, epoch_rows=60)
+    options: dict[str, Any] = {"batch_size": 8, "outputs": {"image": CHAINS["float32"], "label": []}, "seed": 9}
+    for found, wanted in zip(leat.Loader(mix, **options, device="cuda"), leat.Loader(mix, **options), strict=True):
+        same(found, wanted)
+    there = leat.Loader(fast, **options, device="cuda", yields="tuple", rank=1, world_size=4)
+    here = leat.Loader(fast, **options, yields="tuple", rank=1, world_size=4)
+    for a, b in zip(there, here, strict=True):
+        assert all(torch.equal(x, y) for x, y in zip(a, b, strict=True)) and len(a) == 3
+
+
 def test_broken_photos_follow_the_policy(driver: Path, tmp_path: Path) -> None:
     with leat.Writer(tmp_path / "b.leat", {"image": "image"}, check=False) as w:
         for i in range(20):
