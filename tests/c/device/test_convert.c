@@ -56,7 +56,7 @@ TEST(pixels_become_the_values_of_a_table)
                     for (u64 n = 1; n <= 3; n++) {
                         check(channels, bytes, planes, 1, n, sizes[s], 2);
                         if (sizes[s] % 4 == 0)
-                            check(channels, bytes, planes, 4, n, sizes[s], 1 + n % 3);
+                            check(channels, bytes, planes, 4, n, sizes[s], (u32)(1 + n % 3));
                     }
 }
 
