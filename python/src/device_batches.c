@@ -11,6 +11,8 @@ struct batches {
     PyObject_HEAD struct leat_device_batches *handle; /* NULL: closed */
     PyObject *reader;                                 /* whose batches they are */
     int dl_type, dl_number;                           /* its device, as DLPack has them */
+    unsigned inside; /* threads in `take`: the last one closes it, if that was asked for meanwhile */
+    bool closing;
 };
 
 /* (output, dtype, channels, planes, last, values) of each, whose values stay those of the list. */
@@ -82,12 +84,20 @@ static PyObject *batches_open(PyTypeObject *type, PyObject *args)
     return (PyObject *)b;
 }
 
-static PyObject *batches_close(PyObject *self, PyObject *none)
+/* With the GIL, which is let go meanwhile. */
+static void batches_end(struct batches *b)
 {
-    struct batches *b = (struct batches *)self;
     struct leat_device_batches *handle = b->handle;
+    b->closing = true;
+    if (b->inside)
+        return;
     b->handle = NULL;
     PY_WITHOUT_GIL(leat_device_batches_close(handle));
+}
+
+static PyObject *batches_close(PyObject *self, PyObject *none)
+{
+    batches_end((struct batches *)self);
     Py_RETURN_NONE;
 }
 
@@ -101,7 +111,8 @@ static void batches_dealloc(PyObject *self)
 
 static struct leat_device_batches *batches_handle(PyObject *self)
 {
-    struct leat_device_batches *handle = ((struct batches *)self)->handle;
+    const struct batches *b = (struct batches *)self;
+    struct leat_device_batches *handle = b->closing ? NULL : b->handle;
     return handle ? handle : (struct leat_device_batches *)py_raise_text(LEAT_E_CLOSED, "the loader is closed");
 }
 
@@ -114,7 +125,7 @@ struct there {
 /* take(batch, stream) -> DeviceBatch */
 static PyObject *batches_take(PyObject *self, PyObject *args)
 {
-    const struct batches *b = (struct batches *)self;
+    struct batches *b = (struct batches *)self;
     struct leat_error error;
     PyObject *host;
     unsigned long long stream;
@@ -127,8 +138,11 @@ static PyObject *batches_take(PyObject *self, PyObject *args)
     t->host = Py_NewRef(host);
     t->dl_type = b->dl_type;
     t->dl_number = b->dl_number;
+    b->inside++;
     PY_WITHOUT_GIL(
         rc = leat_device_batches_take(b->handle, py_batch_handle(host), (void *)(uintptr_t)stream, &t->handle, &error));
+    if (!--b->inside && b->closing)
+        batches_end(b);
     if (rc) {
         Py_DECREF(t);
         return py_raise(&error);

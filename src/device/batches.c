@@ -53,7 +53,7 @@ struct leat_device_batch {
     struct leat_device_batches *of;
     unsigned references; /* the mark or its taker; the copier until the host's memory is given back. Under the mutex */
     enum state state;    /* under the mutex, */
-    bool ended;          /* ... too: the copier has done its END */
+    bool ended, stopped; /* ... too: the copier has done its END; another batch wanted its memory */
     struct leat_error error;
     leat_cu_handle copied, ready; /* events */
     uint64_t n_rows, room;
@@ -98,7 +98,7 @@ struct leat_device_batches {
     struct leat_device_batch *releasing, **releasing_end; /* their host memory */
     struct leat_device_batch *free;
     struct {
-        uint64_t batches, bytes, shared_bytes, photos, ahead, late, shrunk;
+        uint64_t batches, bytes, shared_bytes, photos, ahead, late;
         int64_t wait_ns;
         double copy_ms;
         int64_t opened_ns;
@@ -129,7 +129,7 @@ static struct leat_device_batch *new_there(struct leat_device_batches *d)
     t->of = d;
     t->references = 1;
     t->state = FILLING;
-    t->ended = false;
+    t->ended = t->stopped = false;
     t->n_rows = 0;
     t->next = NULL;
     d->references++;
@@ -318,8 +318,11 @@ static void stop(void *mark)
     if (t->state != FAILED)
         leat_fail(&t->error, LEAT_E_NOMEM, "its memory was wanted for the batch before");
     t->state = FAILED;
-    if (!d->exited)
+    t->stopped = true;
+    if (!d->exited) {
+        t->references++;
         push(d, (struct item){.kind = STOP, .there = t});
+    }
     pthread_mutex_unlock(&d->mutex);
 }
 
@@ -407,7 +410,7 @@ static int issue(struct leat_device_batches *d, struct leat_device_batch *t, str
     if (!t->copied)
         code = cuda->cuEventCreate(&t->copied, LEAT_CU_EVENT_NO_TIMING | LEAT_CU_EVENT_BLOCKING_SYNC);
     if (!code && !t->ready)
-        code = cuda->cuEventCreate(&t->ready, LEAT_CU_EVENT_NO_TIMING);
+        code = cuda->cuEventCreate(&t->ready, LEAT_CU_EVENT_NO_TIMING | LEAT_CU_EVENT_BLOCKING_SYNC);
     if (!code)
         code = cuda->cuEventRecord(t->copied, d->copies);
     for (size_t o = 0; !rc && !code && o < d->n_outputs; o++) {
@@ -454,6 +457,7 @@ static void carry_out(struct leat_device_batches *d, const struct item *i)
     }
     if (i->kind == STOP) {
         give_up(t);
+        unref_there(t);
         return;
     }
     const bool failed = has_failed(t);
@@ -469,7 +473,7 @@ static void carry_out(struct leat_device_batches *d, const struct item *i)
     t->ended = true;
     if (t->state == FILLING)
         t->state = ISSUED;
-    d->count.batches++;
+    d->count.batches += t->state == ISSUED;
     pthread_cond_broadcast(&d->done);
     pthread_mutex_unlock(&d->mutex);
 }
@@ -593,10 +597,11 @@ static void take_output(struct leat_device_batch *t, struct leat_batch *b, size_
             memcpy(made->strides + 1, ((const int64_t[]){1, w * c, c}), 3 * sizeof h);
     }
     const struct leat_output *output = leat_program_output(b->program, o);
-    if (output->open && !output->on_card) /* its images are found by the offsets here */
-        return;
     p->host = b->buffers[o];
-    b->buffers[o] = NULL;
+    if (output->open && !output->on_card) /* its images are found by the offsets here */
+        leat_buffer_retain(p->host);
+    else
+        b->buffers[o] = NULL;
 }
 
 /* What the card has found in photos that it decodes: it is waited for, as it is for the error of any other photo. */
@@ -640,25 +645,68 @@ static int take_alone(struct leat_device_batches *d, const struct leat_batch *b,
     return rc;
 }
 
+/* A batch that was copied ahead; NULL: there is none, or it has failed. */
+static struct leat_device_batch *take_ahead(struct leat_device_batches *d, struct leat_batch *b)
+{
+    struct leat_error error;
+    struct leat_device_batch *t = leat_batch_take_mark(b);
+    const int rc = t ? wait_for(d, t, &error) : LEAT_OK;
+    if (!rc)
+        return t;
+    const size_t ahead = atomic_load(&d->follower.ahead);
+    if ((rc == LEAT_E_NOMEM || rc == LEAT_E_BUDGET) && !t->stopped && ahead > 1) /* fewer from now on */
+        atomic_store(&d->follower.ahead, ahead - 1);
+    unref_there(t);
+    return NULL;
+}
+
+/* Puts what has come into the caller's hands. */
+static int hand_over(struct leat_device_batches *d, struct leat_device_batch *t, struct leat_batch *b,
+                     leat_cu_handle stream, bool ahead, struct leat_error *error)
+{
+    const struct leat_cuda *cuda = d->card->cuda;
+    leat_cu_result code = cuda->cuEventQuery(t->ready);
+    const bool late = code == LEAT_CU_NOT_READY;
+    if (late)
+        code = cuda->cuStreamWaitEvent(stream, t->ready, 0);
+    if (code)
+        return leat_cuda_fail(cuda, code, "a batch has not come to the card", error);
+    for (size_t o = 0; o < d->n_outputs; o++)
+        if (t->parts[o].raw || t->parts[o].made)
+            take_output(t, b, o, stream);
+    t->rows_there->stream = stream;
+    bool copied = !late || !cuda->cuEventQuery(t->copied);
+    pthread_mutex_lock(&d->mutex);
+    d->count.ahead += ahead;
+    d->count.late += late;
+    const bool inline_ = !copied && d->exited;
+    if (!copied && !inline_) {
+        t->references++;
+        *d->releasing_end = t;
+        d->releasing_end = &t->next;
+        pthread_cond_signal(&d->wanted);
+    }
+    pthread_mutex_unlock(&d->mutex);
+    if (inline_)
+        copied = !cuda->cuEventSynchronize(t->copied);
+    if (copied)
+        give_host_back(t);
+    return LEAT_OK;
+}
+
 int leat_device_batches_take(struct leat_device_batches *d, struct leat_batch *b, void *stream,
                              struct leat_device_batch **out, struct leat_error *error)
 {
-    const struct leat_cuda *cuda = d->card->cuda;
     *out = NULL;
     int rc = leat_card_enter(d->card, error);
     if (rc)
         return rc;
-    struct leat_device_batch *t = leat_batch_take_mark(b);
+    struct leat_card *card = d->card;
+    pthread_mutex_lock(&d->mutex);
+    d->references++; /* also while another thread closes it */
+    pthread_mutex_unlock(&d->mutex);
+    struct leat_device_batch *t = take_ahead(d, b);
     const bool ahead = t;
-    rc = t ? wait_for(d, t, error) : LEAT_OK;
-    if (rc) { /* once more, alone, and with fewer batches beside it from now on */
-        unref_there(t);
-        t = NULL;
-        const size_t before = atomic_load(&d->follower.ahead);
-        if (before > 1)
-            atomic_store(&d->follower.ahead, before - 1);
-        d->count.shrunk += before > 1;
-    }
     if (!t)
         rc = take_alone(d, b, &t, error);
     if (!t && d->loader && (rc == LEAT_E_NOMEM || rc == LEAT_E_BUDGET)) { /* those behind it have the memory */
@@ -666,35 +714,14 @@ int leat_device_batches_take(struct leat_device_batches *d, struct leat_batch *b
         rc = take_alone(d, b, &t, error);
     }
     rc = rc ? rc : check_photos(d, t, b, error);
-    leat_cu_result code = rc ? 0 : cuda->cuEventQuery(t->ready);
-    const bool late = code == LEAT_CU_NOT_READY;
-    if (!rc && late)
-        code = cuda->cuStreamWaitEvent(stream, t->ready, 0);
-    if (code)
-        rc = leat_cuda_fail(cuda, code, "a batch has not come to the card", error);
-    if (!rc) {
-        for (size_t o = 0; o < d->n_outputs; o++)
-            if (t->parts[o].raw || t->parts[o].made)
-                take_output(t, b, o, stream);
-        t->rows_there->stream = stream;
-        const bool copied = !late || !cuda->cuEventQuery(t->copied);
-        if (copied)
-            give_host_back(t);
-        pthread_mutex_lock(&d->mutex);
-        d->count.ahead += ahead;
-        d->count.late += late;
-        if (!copied) {
-            t->references++;
-            *d->releasing_end = t;
-            d->releasing_end = &t->next;
-            pthread_cond_signal(&d->wanted);
-        }
-        pthread_mutex_unlock(&d->mutex);
+    rc = rc ? rc : hand_over(d, t, b, stream, ahead, error);
+    if (!rc)
         *out = t;
-    } else if (t) {
+    else if (t)
         unref_there(t);
-    }
-    leat_card_leave(d->card);
+    pthread_mutex_lock(&d->mutex);
+    unref_unlock(d);
+    leat_card_leave(card);
     return rc;
 }
 
@@ -845,6 +872,9 @@ static int open_batches(struct leat_batch_pool *pool, struct leat_loader *loader
         rc = open_there(d, o, error);
         leat_card_leave(d->card);
     }
+    for (size_t i = 0; !rc && !loader && i < d->n_outputs; i++)
+        if (d->outputs[i].late) /* a port decodes its photos itself: what it says of such is not checked */
+            rc = leat_fail(error, LEAT_E_FORMAT, "the port leaves photos to the card of its readers");
     if (!rc && loader && loader->pool.follower)
         rc = leat_fail(error, LEAT_E_INVALID, "this loader's batches go to a card already");
     if (!rc && pthread_create(&d->thread, NULL, run_copier, d))
@@ -920,6 +950,9 @@ void leat_device_batches_close(struct leat_device_batches *d)
 {
     if (!d || leat_cuda_here(NULL))
         return;
+    const bool follows = d->started && d->loader && d->loader->pool.follower == &d->follower;
+    if (follows)
+        leat_loader_unfollow(d->loader); /* the copier gives up what was on its way */
     pthread_mutex_lock(&d->mutex);
     d->stops = true;
     pthread_cond_signal(&d->wanted);
@@ -931,10 +964,9 @@ void leat_device_batches_close(struct leat_device_batches *d)
             d->card->cuda->cuStreamSynchronize(d->converts);
             leat_card_leave(d->card);
         }
-        if (d->loader && d->loader->pool.follower == &d->follower)
-            leat_loader_follow(d->loader, NULL, NULL);
     }
-    d->loader = NULL;
+    if (follows)
+        leat_loader_followed(d->loader);
     pthread_mutex_lock(&d->mutex);
     unref_unlock(d);
 }
@@ -946,14 +978,18 @@ int leat_device_batches_stats(struct leat_device_batches *d, char **json, struct
     pthread_mutex_lock(&d->mutex);
     pthread_mutex_lock(&d->memory->mutex);
     const double seconds = (double)(leat_clock_ns() - d->count.opened_ns) / 1e9;
-    json_t *o = json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:I, s:I, s:I}", "name",
-                          d->card->name, "prefetch", (json_int_t)atomic_load(&d->follower.ahead), "batches",
-                          (json_int_t)d->count.batches, "ahead", (json_int_t)d->count.ahead, "late",
-                          (json_int_t)d->count.late, "bytes", (json_int_t)d->count.bytes, "shared_bytes",
-                          (json_int_t)d->count.shared_bytes, "photos", (json_int_t)d->count.photos, "copy_s",
-                          d->count.copy_ms / 1e3, "link_share", d->count.copy_ms / 1e3 / seconds, "wait_s",
-                          (double)d->count.wait_ns / 1e9, "used_bytes", (json_int_t)d->memory->used, "most_used_bytes",
-                          (json_int_t)d->memory->most_used, "budget_bytes", (json_int_t)d->memory->budget);
+    uint64_t pinned = 0;
+    for (int a = 0; a < 2 && d->loader; a++)
+        pinned += d->pool->region.areas[a].committed - d->pool->region.areas[a].begin;
+    json_t *o =
+        json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:I, s:I, s:I, s:I}", "name", d->card->name,
+                  "prefetch", (json_int_t)atomic_load(&d->follower.ahead), "batches", (json_int_t)d->count.batches,
+                  "ahead", (json_int_t)d->count.ahead, "late", (json_int_t)d->count.late, "bytes",
+                  (json_int_t)d->count.bytes, "shared_bytes", (json_int_t)d->count.shared_bytes, "photos",
+                  (json_int_t)d->count.photos, "copy_s", d->count.copy_ms / 1e3, "link_share",
+                  d->count.copy_ms / 1e3 / seconds, "wait_s", (double)d->count.wait_ns / 1e9, "used_bytes",
+                  (json_int_t)d->memory->used, "most_used_bytes", (json_int_t)d->memory->most_used, "budget_bytes",
+                  (json_int_t)d->memory->budget, "pinned_bytes", (json_int_t)pinned);
     pthread_mutex_unlock(&d->memory->mutex);
     pthread_mutex_unlock(&d->mutex);
     *json = o ? json_dumps(o, JSON_COMPACT) : NULL;

@@ -28,7 +28,7 @@ static int open_card(struct leat_card *card, struct leat_error *error)
         return leat_fail(error, LEAT_E_RANGE, "there is no card %d: CUDA shows %d", card->ordinal, count);
     if ((code = cuda->cuDeviceGet(&device, card->ordinal)) ||
         (code = cuda->cuDeviceGetName(card->name, sizeof card->name, device)) ||
-        (code = cuda->cuDeviceGetUuid(card->uuid, device)) ||
+        (code = cuda->cuDeviceGetUuid_v2(card->uuid, device)) ||
         (code = cuda->cuDeviceGetAttribute(&card->major, LEAT_CU_ATTRIBUTE_MAJOR, device)) ||
         (code = cuda->cuDeviceGetAttribute(&card->minor, LEAT_CU_ATTRIBUTE_MINOR, device)) ||
         (code = cuda->cuDevicePrimaryCtxRetain(&card->context, device))) {

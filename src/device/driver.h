@@ -54,7 +54,7 @@ enum {
     X(cuGetErrorString, (leat_cu_result code, const char **text))                                                      \
     X(cuDeviceGet, (leat_cu_device * device, int ordinal))                                                             \
     X(cuDeviceGetCount, (int *count))                                                                                  \
-    X(cuDeviceGetUuid, (uint8_t uuid[16], leat_cu_device device))                                                      \
+    X(cuDeviceGetUuid_v2, (uint8_t uuid[16], leat_cu_device device))                                                   \
     X(cuDeviceGetName, (char *name, int room, leat_cu_device device))                                                  \
     X(cuDeviceGetAttribute, (int *value, int attribute, leat_cu_device device))                                        \
     X(cuDevicePrimaryCtxRetain, (leat_cu_handle * context, leat_cu_device device))                                     \

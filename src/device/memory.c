@@ -27,28 +27,43 @@ struct leat_device_memory *leat_device_memory_new(struct leat_card *card, uint64
     return m;
 }
 
-/* Frees what nobody holds. Under the mutex. */
-static void trim(struct leat_device_memory *m)
+/* Takes what nobody holds off the list. Under the mutex. */
+static struct leat_device_buffer *unlink_free(struct leat_device_memory *m)
 {
-    const struct leat_cuda *cuda = m->card->cuda;
-    if (m->shared)
-        return;
-    for (struct leat_device_buffer *b; (b = m->free);) {
-        m->free = b->next;
+    struct leat_device_buffer *list = m->shared ? NULL : m->free;
+    for (const struct leat_device_buffer *b = list; b; b = b->next)
         m->allocated -= b->bytes;
-        cuda->cuMemFree_v2(b->at); /* waits for all that reads it */
+    m->free = list ? NULL : m->free;
+    return list;
+}
+
+/* Frees a list without the mutex: the driver waits for all that the card does. */
+static void free_list(const struct leat_cuda *cuda, struct leat_device_buffer *list)
+{
+    for (struct leat_device_buffer *b; (b = list);) {
+        list = b->next;
+        cuda->cuMemFree_v2(b->at);
         cuda->cuEventDestroy_v2(b->read);
         leat_free(b);
     }
 }
 
+static void trim(struct leat_device_memory *m)
+{
+    struct leat_device_buffer *list = unlink_free(m);
+    pthread_mutex_unlock(&m->mutex);
+    free_list(m->card->cuda, list);
+    pthread_mutex_lock(&m->mutex);
+}
+
 /* Gives up a reference, under the mutex, which ends. */
 static void unref_unlock(struct leat_device_memory *m)
 {
+    const struct leat_cuda *cuda = m->card->cuda;
     const bool last = !--m->references && !m->shared; /* what is shared stays, and so do its buffers */
-    if (last)
-        trim(m);
+    struct leat_device_buffer *list = last ? unlink_free(m) : NULL;
     pthread_mutex_unlock(&m->mutex);
+    free_list(cuda, list);
     if (!last)
         return;
     pthread_mutex_destroy(&m->mutex);
@@ -198,11 +213,11 @@ leat_cu_memory leat_device_open_shared(struct leat_device_opened *opened, const 
         size_t all = 0;
         memset(o, 0, sizeof *o);
         memcpy(&o->handle, m->handle, sizeof o->handle);
-        o->at = leat_device_exported(&o->handle, &o->bytes);
+        const bool here = !memcmp(m->card, card->uuid, sizeof m->card);
+        o->at = here ? leat_device_exported(&o->handle, &o->bytes) : 0;
         o->own = o->at;
-        if (!o->own && !memcmp(m->card, card->uuid, sizeof m->card) &&
-            cuda->cuIpcOpenMemHandle_v2(&o->at, o->handle, LEAT_CU_IPC_LAZY) == 0)
-            o->bytes = cuda->cuMemGetAddressRange_v2(&begin, &all, o->at) ? 0 : all;
+        if (here && !o->own && cuda->cuIpcOpenMemHandle_v2(&o->at, o->handle, LEAT_CU_IPC_LAZY) == 0)
+            o->bytes = cuda->cuMemGetAddressRange_v2(&begin, &all, o->at) ? 0 : all - (o->at - begin);
         opened->n++;
     }
     return o->at && m->at <= o->bytes && bytes <= o->bytes - m->at ? o->at + m->at : 0;

@@ -22,6 +22,38 @@ struct leat_device_mirrors {
     struct leat_error why; /* the last one failed */
 };
 
+/* What is shared stays with the process, for its next port on that card. */
+static struct {
+    struct leat_device_memory *memory;
+    leat_cu_handle stream;
+} shared[LEAT_CARDS];
+static pthread_mutex_t shared_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+/* The card was entered. */
+static int take_shared(struct leat_device_mirrors *m, int device, uint64_t budget, struct leat_error *error)
+{
+    size_t free = 0, total = 0;
+    leat_cu_result code = 0;
+    pthread_mutex_lock(&shared_mutex);
+    if (!shared[device].memory && (shared[device].memory = leat_device_memory_new(m->card, 0)))
+        shared[device].memory->shared = true;
+    if (!shared[device].stream)
+        code = m->card->cuda->cuStreamCreate(&shared[device].stream, LEAT_CU_STREAM_NON_BLOCKING);
+    m->memory = shared[device].memory;
+    m->stream = shared[device].stream;
+    pthread_mutex_unlock(&shared_mutex);
+    if (code)
+        return leat_cuda_fail(m->card->cuda, code, "a stream for copies cannot be made", error);
+    if (!m->memory)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for batches on a card");
+    if (!budget && m->card->cuda->cuMemGetInfo_v2(&free, &total))
+        free = 0;
+    pthread_mutex_lock(&m->memory->mutex);
+    m->memory->budget = budget ? budget : m->memory->allocated + free / 2;
+    pthread_mutex_unlock(&m->memory->mutex);
+    return LEAT_OK;
+}
+
 static void release(void *buffer)
 {
     leat_device_buffer_release(buffer);
@@ -99,7 +131,6 @@ static void make(void *user, struct leat_batch *b)
 int leat_device_mirrors_open(int device, uint64_t budget, struct leat_device_mirrors **out, struct leat_error *error)
 {
     struct leat_device_mirrors *m = leat_new(struct leat_device_mirrors);
-    size_t free = 0, total = 0;
     *out = NULL;
     if (!m)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for batches on a card");
@@ -107,16 +138,7 @@ int leat_device_mirrors_open(int device, uint64_t budget, struct leat_device_mir
     m->as = (struct leat_mirrors){m, make};
     int rc = leat_card_open(device, &m->card, error);
     if (!rc && !(rc = leat_card_enter(m->card, error))) {
-        if (!budget && m->card->cuda->cuMemGetInfo_v2(&free, &total))
-            free = 0;
-        m->memory = leat_device_memory_new(m->card, budget ? budget : free / 2);
-        const leat_cu_result code = m->card->cuda->cuStreamCreate(&m->stream, LEAT_CU_STREAM_NON_BLOCKING);
-        if (code)
-            rc = leat_cuda_fail(m->card->cuda, code, "a stream for copies cannot be made", error);
-        else if (!m->memory)
-            rc = leat_fail(error, LEAT_E_NOMEM, "no memory for batches on a card");
-        else
-            m->memory->shared = true;
+        rc = take_shared(m, device, budget, error);
         leat_card_leave(m->card);
     }
     if (rc)
@@ -130,13 +152,6 @@ void leat_device_mirrors_close(struct leat_device_mirrors *m)
 {
     if (!m || leat_cuda_here(NULL))
         return;
-    if (m->card && !leat_card_enter(m->card, NULL)) {
-        if (m->memory)
-            leat_device_memory_close(m->memory);
-        if (m->stream)
-            m->card->cuda->cuStreamDestroy_v2(m->stream);
-        leat_card_leave(m->card);
-    }
     pthread_mutex_destroy(&m->mutex);
     leat_free(m);
 }

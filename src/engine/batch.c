@@ -418,6 +418,7 @@ void leat_batch_put_out(struct leat_batch *b)
         leat_budget_hand_out(pool->budget, b->bytes + b->meta);
     b->account = LEAT_HELD;
     b->state = LEAT_BATCH_OUT;
+    b->tensor_bytes = leat_batch_tensor_bytes(b); /* a card takes buffers from it */
     atomic_store_explicit(&b->holders, 1, memory_order_relaxed);
     pool->references++;
     for (size_t o = 0; o < pool->n_outputs; o++)

@@ -131,6 +131,7 @@ struct leat_batch {
     struct leat_view *views;     /* of a pool with let_go, by output, as leat_batch_values gives them; else NULL */
     struct leat_mirror *mirrors; /* ... and of these; else NULL */
     uint64_t bytes;              /* of the buffers; 0 while there are none */
+    uint64_t tensor_bytes;       /* once it is OUT: delivered, without their rounding */
     uint64_t meta;               /* of the arrays, as the budget counts them */
     struct leat_batch_faults faults;
     const void *for_whom; /* of a batch on the side of the window: whom it is made for */

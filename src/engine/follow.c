@@ -18,6 +18,8 @@ static void tell(struct leat_batch *b)
 void leat_follow(struct leat_loader *l)
 {
     struct leat_follower *f = l->pool.follower;
+    if (l->consumer.next) /* batches are put together for each */
+        f = NULL;
     for (size_t i = 0; f && i < l->window.n && i < atomic_load_explicit(&f->ahead, memory_order_relaxed); i++) {
         struct leat_batch *b = leat_window_at(&l->window, i);
         const bool ready = b->state == LEAT_BATCH_READY;
@@ -52,20 +54,30 @@ void *leat_batch_take_mark(struct leat_batch *b)
 
 int leat_loader_follow(struct leat_loader *l, struct leat_follower *follower, struct leat_error *error)
 {
-    int rc = follower ? leat_loader_enter(l, error) : leat_loader_check_process(l, error);
+    int rc = leat_loader_enter(l, error);
     if (rc)
         return rc;
-    if (!follower)
-        leat_engine_lock();
-    struct leat_follower *before = l->pool.follower;
     l->pool.follower = follower;
-    l->pool.references += follower && !before; /* its memory may be read to the end */
+    l->pool.references++; /* its memory may be read to the end */
     leat_follow(l);
-    if (!follower && before)
-        leat_batch_pool_unref_unlock(&l->pool);
-    else
-        leat_engine_unlock();
+    leat_engine_unlock();
     return LEAT_OK;
+}
+
+void leat_loader_unfollow(struct leat_loader *l)
+{
+    leat_engine_lock();
+    l->pool.follower = NULL;
+    for (size_t i = 0; i < l->window.n; i++)
+        if (!leat_window_at(&l->window, i)->tasks)
+            leat_follow_drop(leat_window_at(&l->window, i));
+    leat_engine_unlock();
+}
+
+void leat_loader_followed(struct leat_loader *l)
+{
+    leat_engine_lock();
+    leat_batch_pool_unref_unlock(&l->pool);
 }
 
 void leat_loader_stop_following(struct leat_loader *l)

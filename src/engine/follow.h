@@ -32,9 +32,13 @@ struct leat_follower {
     void (*stop)(void *mark);
 };
 
-/* Begins or (NULL) ends to tell of the loader's batches. `follower` stays until then, and as long as there are marks of
- * it. It may read the memory of batches that were given up until it has ended. CLOSED (to begin), FORKED. */
+/* Begins to tell of the loader's batches. `follower` stays until leat_loader_followed, and as long as there are marks
+ * of it; until then it may read the memory of batches that were given up. CLOSED, FORKED. */
 int leat_loader_follow(struct leat_loader *loader, struct leat_follower *follower, struct leat_error *error);
+/* Ends it, in this process, before or after the loader is closed: no batch gets a mark any more, and those that no task
+ * works on lose theirs; then, once the follower reads nothing any more. */
+void leat_loader_unfollow(struct leat_loader *loader);
+void leat_loader_followed(struct leat_loader *loader);
 /* The mark of a batch that was handed out, which is whole and has none from then on; NULL: it was not followed. */
 void *leat_batch_take_mark(struct leat_batch *batch);
 

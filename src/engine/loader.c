@@ -194,7 +194,7 @@ int leat_loader_raise(struct leat_loader *l, struct leat_batch *b, struct leat_e
 
 void leat_loader_count(struct leat_loader *l, const struct leat_batch *b)
 {
-    uint64_t bytes = leat_batch_tensor_bytes(b);
+    const uint64_t bytes = b->tensor_bytes;
     int64_t now = leat_clock_ns();
     l->count.batches++;
     l->count.samples += b->rows;

@@ -7,6 +7,7 @@ import gc
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -310,13 +311,65 @@ def test_rows_beside_a_loader_are_gathered_by_its_card(driver: Path) -> None:
         leat.Loader(ds, 4, stores={"x": (rows, "n")}, device="cuda")
 
 
-def test_memory_that_is_not_pinned_is_said_as_the_loader_opens(driver: Path, photos: Any) -> None:
-    class State(ctypes.Structure):
-        _fields_ = [("fails", ctypes.c_char_p), ("code", ctypes.c_int)]
+class State(ctypes.Structure):
+    """The first members of struct standin."""
 
+    _fields_ = [
+        ("fails", ctypes.c_char_p),
+        *((name, ctypes.c_int) for name in ("code", "cards", "driver_version", "architecture")),
+        *((name, ctypes.c_bool) for name in ("refuses_writable", "later")),
+    ]
+
+
+def standin(driver: Path) -> tuple[Any, Any]:
+    """Its library, and its state."""
     library = ctypes.CDLL(str(driver))
     library.standin_state.restype = ctypes.POINTER(State)
-    state = library.standin_state().contents
+    return library, library.standin_state().contents
+
+
+def test_images_of_open_size_are_copied_before_their_memory_is_used_again(driver: Path, photos: Any) -> None:
+    outputs = {"image": leat.Out("image", [ops.Decode(), ops.RandomHorizontalFlip()], stack="list")}
+    options: dict[str, Any] = {"batch_size": 4, "outputs": outputs, "shuffle": True, "yields": "tuple"}
+    wanted = [image.clone() for (images,) in leat.Loader(photos, **options) for image in images]
+    library, state = standin(driver)
+    for prefetch in (0, 2):
+        there = leat.Loader(photos, **options, device="cuda", prefetch=prefetch, epochs=1)
+        state.later = True  # the card does its work as late as it may
+        try:
+            seen = [image for (images,) in there for image in images]
+            there.close()
+            library.cuCtxPushCurrent_v2(None)
+            assert library.cuCtxSynchronize() == 0
+            library.cuCtxPopCurrent_v2(ctypes.byref(ctypes.c_void_p()))
+        finally:
+            state.later = False
+        assert all(torch.equal(a, b) for a, b in zip(seen, wanted, strict=True))
+
+
+def test_threads_may_share_an_iterator(driver: Path, photos: Any) -> None:
+    outputs = {"image": CHAINS["float32"], "label": []}
+    for _ in range(5):
+        there = leat.Loader(photos, 3, outputs=outputs, device="cuda", epochs=1)
+        batches, found = iter(there), list[int]()
+
+        def read(batches: Any = batches, found: list[int] = found) -> None:
+            for batch in batches:
+                found.extend(batch["label"].tolist())
+
+        threads = [threading.Thread(target=read) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(found) == list(range(45))
+        here = leat.Loader(photos, 3, outputs={"image": CHAINS["float32"][:-1], "label": []})
+        list(here)
+        assert there.stats()["bytes"] == here.stats()["bytes"]  # as they are in the host's memory
+
+
+def test_memory_that_is_not_pinned_is_said_as_the_loader_opens(driver: Path, photos: Any) -> None:
+    _, state = standin(driver)
     state.fails, state.code = b"cuMemHostRegister_v2", 2
     try:
         with pytest.raises(leat.OutOfMemoryError, match="ulimit -l"):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from .. import _leat, check
@@ -149,17 +151,20 @@ class Reader(Closing):
 class Pass:
     """One pass through an epoch. After an exception the position has not moved: calling ``next`` again tries again."""
 
-    __slots__ = ("__weakref__", "_done", "_number", "_reader")
+    __slots__ = ("__weakref__", "_done", "_number", "_reader", "_turn")
 
     def __init__(self, reader: Reader, number: int) -> None:
         self._reader, self._number = reader, number  # keeps it open
         self._done = False
+        several_steps = reader._form.needs() is not None  # which threads that share it take one after the other
+        self._turn: AbstractContextManager[Any] = threading.RLock() if several_steps else nullcontext()
 
     def __iter__(self) -> Iterator[Any]:
         return self
 
     def __next__(self) -> Any:
-        batch = None if self._done else self._reader._take(self._number)
+        with self._turn:
+            batch = None if self._done else self._reader._take(self._number)
         if batch is None:
             self._done = True
             raise StopIteration

@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import _leat, check, ranks
 from ..device.card import card_of
-from ..errors import UnsupportedError
+from ..errors import StateError, UnsupportedError
 from ..loading import on_card
 from ..loading.agreement import Agreement
 from ..loading.batch import Batch
@@ -200,7 +200,11 @@ class Attached(Reader):
         on_card.check_together(there.card, None, None, self._form.framework, {})
         self._form.card = there
         if not self._form.by_host:
-            there.open(self._core, [on_card.table_told(table) for table in tables])
+            try:
+                told = [on_card.table_told(table) for table in tables]
+            except (TypeError, ValueError) as e:
+                raise StateError(f"the port says of its tables what this version does not understand ({e})") from None
+            there.open(self._core, told)
 
     def __iter__(self) -> Iterator[Any]:
         self._agreement.begin(self._core.epoch())

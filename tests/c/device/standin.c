@@ -72,7 +72,7 @@ leat_cu_result cuDeviceGet(leat_cu_device *device, int ordinal)
     return ordinal < state.cards ? 0 : LEAT_CU_INVALID_DEVICE;
 }
 
-leat_cu_result cuDeviceGetUuid(uint8_t uuid[16], leat_cu_device device)
+leat_cu_result cuDeviceGetUuid_v2(uint8_t uuid[16], leat_cu_device device)
 {
     memset(uuid, 1 + device, 16);
     return 0;
