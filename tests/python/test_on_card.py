@@ -318,6 +318,7 @@ class State(ctypes.Structure):
         ("fails", ctypes.c_char_p),
         *((name, ctypes.c_int) for name in ("code", "cards", "driver_version", "architecture")),
         *((name, ctypes.c_bool) for name in ("refuses_writable", "later")),
+        ("slow_ms", ctypes.c_int),
     ]
 
 
@@ -331,19 +332,20 @@ def standin(driver: Path) -> tuple[Any, Any]:
 def test_images_of_open_size_are_copied_before_their_memory_is_used_again(driver: Path, photos: Any) -> None:
     outputs = {"image": leat.Out("image", [ops.Decode(), ops.RandomHorizontalFlip()], stack="list")}
     options: dict[str, Any] = {"batch_size": 4, "outputs": outputs, "shuffle": True, "yields": "tuple"}
-    wanted = [image.clone() for (images,) in leat.Loader(photos, **options) for image in images]
+    here, passes = leat.Loader(photos, **options), range(6)  # more batches than a window has
+    wanted = [image.clone() for _ in passes for (images,) in here for image in images]
     library, state = standin(driver)
     for prefetch in (0, 2):
-        there = leat.Loader(photos, **options, device="cuda", prefetch=prefetch, epochs=1)
-        state.later = True  # the card does its work as late as it may
+        there = leat.Loader(photos, **options, device="cuda", prefetch=prefetch, epochs=len(passes))
+        state.later, state.slow_ms = True, 20  # the card does its work as late as it may
         try:
-            seen = [image for (images,) in there for image in images]
+            seen = [image for _ in passes for (images,) in there for image in images]
             there.close()
             library.cuCtxPushCurrent_v2(None)
             assert library.cuCtxSynchronize() == 0
             library.cuCtxPopCurrent_v2(ctypes.byref(ctypes.c_void_p()))
         finally:
-            state.later = False
+            state.later, state.slow_ms = False, 0
         assert all(torch.equal(a, b) for a, b in zip(seen, wanted, strict=True))
 
 

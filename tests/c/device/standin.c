@@ -575,6 +575,7 @@ leat_cu_result cuEventSynchronize(leat_cu_handle event)
 {
     NEEDS_CONTEXT();
     struct event *e = event;
+    usleep(1000 * (unsigned)TOLD(slow_ms));
     pthread_mutex_lock(&work);
     run_to(e, e->recorded, e->stream);
     pthread_mutex_unlock(&work);

@@ -18,8 +18,9 @@ struct standin {
     int code;          /* by which error */
     int cards, driver_version, architecture;
     bool refuses_writable;    /* memory is pinned as read-only only */
-    void (*pinning)(void *p); /* called as memory is registered, if it is set */
     bool later;               /* what is in a stream happens when somebody waits for it: as late as it may */
+    int slow_ms;              /* that pass before an event is waited for */
+    void (*pinning)(void *p); /* called as memory is registered, if it is set */
     bool unshifted;           /* lanes are not shifted */
     bool counts; /* requests of loads from tables are counted, as are those that lines would need at least */
     uint64_t requests, lines;
