@@ -11,10 +11,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from photo_support import noise, save
 
+import leat
+from leat import ops
 from leat.device import card
+from leat.loading import loader, on_card
+from leat.ports import attached, port
 
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -65,3 +72,76 @@ class OnHost(card.Card):
 
     def has(self, tensor: Any) -> bool:
         return hasattr(tensor, "there")
+
+
+@contextmanager
+def standin_card(folder: Path) -> Iterator[Path]:
+    """Loaders, ports and readers of this process have such a card as "cuda"; the library of its driver."""
+    with standin_driver(folder) as path, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(on_card, "nvrtc_path", lambda: None)
+        for module in (loader, port, attached):
+            patch.setattr(module, "card_of", lambda device: None if device == "cpu" else OnHost(0))
+        yield path
+
+
+CHAINS: dict[str, Any] = {
+    "float32": [ops.Decode(), ops.RandomResizedCrop(24), ops.RandomHorizontalFlip(), ops.Normalize(MEAN, STD)],
+    "float16": [ops.Decode(), ops.Resize((9, 7)), ops.ToDtype("float16", scale=True)],
+    "bfloat16": [ops.Decode(), ops.RandomCrop(16), ops.ToDtype("bfloat16", scale=True)],
+    "both": [ops.Decode(), ops.CenterCrop(31), ops.ToDtype("float32", scale=True), ops.Normalize(MEAN, STD)],
+    "NHWC": [ops.Decode(), ops.CenterCrop(20), ops.Normalize(MEAN, STD), ops.ToLayout("NHWC")],
+    "channels_last": [ops.Decode(), ops.CenterCrop(20), ops.Normalize(MEAN, STD), ops.ToLayout("channels_last")],
+    "gray": [ops.Decode("GRAY"), ops.CenterCrop(20), ops.Normalize((0.4,), (0.3,))],
+    "bytes": [ops.Decode(), ops.CenterCrop(20)],
+    "double": [ops.Decode(), ops.CenterCrop(6), ops.ToDtype("float64", scale=True)],
+    "erased": [ops.Decode(), ops.CenterCrop(20), ops.Normalize(MEAN, STD), ops.RandomErasing(p=1)],
+}
+
+
+def write_all_kinds(path: Path, form: Any) -> Any:
+    """45 photos in this form, and a value of each other kind beside each."""
+    fields = {
+        "image": "image",
+        "grid": leat.field("uint8", (5, 3, 3), layout="HWC"),
+        "label": "int64",
+        "boxes": leat.boxes(),
+        "tokens": leat.field("int32", (None,)),
+        "text": "str",
+    }
+    with leat.Writer(path, fields, photos=form) as w:
+        for i in range(45):
+            w.add(
+                image=save(noise(40 + i, 37 + i % 9, 3), "JPEG", quality=80),
+                grid=noise(5, 3, 3),
+                label=i,
+                boxes=np.array([[1, 2, 20, 30]] * (i % 3), np.float32).reshape(-1, 4),
+                tokens=np.arange(i % 7, dtype=np.int32),
+                text=f"photo {i}",
+            )
+    return leat.open(path)
+
+
+def same(found: Any, wanted: Any) -> None:
+    """Two batches, bit for bit."""
+    torch = pytest.importorskip("torch")
+    assert list(found) == list(wanted)
+    for name in wanted:
+        a, b = found[name], wanted[name]
+        if isinstance(b, leat.Ragged):
+            assert torch.equal(a.offsets, b.offsets)
+            a, b = a.values, b.values
+        if isinstance(b, torch.Tensor):
+            assert a.dtype == b.dtype and a.shape == b.shape and a.stride() == b.stride(), name
+            assert torch.equal(a.contiguous().view(torch.uint8), b.contiguous().view(torch.uint8)), name
+        elif b and isinstance(b[0], torch.Tensor):
+            assert all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
+        else:
+            assert a == b
+    for name in ("ids", "row_keys", "valid", "domains"):
+        assert torch.equal(getattr(found, name), getattr(wanted, name)), name
+    assert (found.epoch, found.step, found.size, found.errors) == (
+        wanted.epoch,
+        wanted.step,
+        wanted.size,
+        wanted.errors,
+    )

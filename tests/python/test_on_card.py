@@ -14,95 +14,29 @@ from typing import Any
 
 import numpy as np
 import pytest
-from card_support import OnHost, standin_driver
+from card_support import CHAINS, MEAN, STD, same, standin_card, write_all_kinds
 from photo_support import noise, save
 
 import leat
 from leat import ops
-from leat.loading import loader, on_card
-from leat.ports import port
 
 torch: Any = pytest.importorskip("torch")
-MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    with standin_driver(tmp_path_factory.mktemp("standin")) as path, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(on_card, "nvrtc_path", lambda: None)
-        patch.setattr(loader, "card_of", lambda device: OnHost(0))
+    with standin_card(tmp_path_factory.mktemp("standin")) as path:
         yield path
-
-
-def write(path: Path, form: str) -> Any:
-    fields = {
-        "image": "image",
-        "grid": leat.field("uint8", (5, 3, 3), layout="HWC"),
-        "label": "int64",
-        "boxes": leat.boxes(),
-        "tokens": leat.field("int32", (None,)),
-        "text": "str",
-    }
-    with leat.Writer(path, fields, photos=form) as w:
-        for i in range(45):
-            w.add(
-                image=save(noise(40 + i, 37 + i % 9, 3), "JPEG", quality=80),
-                grid=noise(5, 3, 3),
-                label=i,
-                boxes=np.array([[1, 2, 20, 30]] * (i % 3), np.float32).reshape(-1, 4),
-                tokens=np.arange(i % 7, dtype=np.int32),
-                text=f"photo {i}",
-            )
-    return leat.open(path)
 
 
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    return write(tmp_path_factory.mktemp("photos") / "photos.leat", "original")
+    return write_all_kinds(tmp_path_factory.mktemp("photos") / "photos.leat", "original")
 
 
 @pytest.fixture(scope="module")
 def fast(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    return write(tmp_path_factory.mktemp("fast") / "photos.leat", "fast")
-
-
-CHAINS: dict[str, Any] = {
-    "float32": [ops.Decode(), ops.RandomResizedCrop(24), ops.RandomHorizontalFlip(), ops.Normalize(MEAN, STD)],
-    "float16": [ops.Decode(), ops.Resize((9, 7)), ops.ToDtype("float16", scale=True)],
-    "bfloat16": [ops.Decode(), ops.RandomCrop(16), ops.ToDtype("bfloat16", scale=True)],
-    "both": [ops.Decode(), ops.CenterCrop(31), ops.ToDtype("float32", scale=True), ops.Normalize(MEAN, STD)],
-    "NHWC": [ops.Decode(), ops.CenterCrop(20), ops.Normalize(MEAN, STD), ops.ToLayout("NHWC")],
-    "channels_last": [ops.Decode(), ops.CenterCrop(20), ops.Normalize(MEAN, STD), ops.ToLayout("channels_last")],
-    "gray": [ops.Decode("GRAY"), ops.CenterCrop(20), ops.Normalize((0.4,), (0.3,))],
-    "bytes": [ops.Decode(), ops.CenterCrop(20)],
-    "double": [ops.Decode(), ops.CenterCrop(6), ops.ToDtype("float64", scale=True)],
-    "erased": [ops.Decode(), ops.CenterCrop(20), ops.Normalize(MEAN, STD), ops.RandomErasing(p=1)],
-}
-
-
-def same(found: Any, wanted: Any) -> None:
-    """Two batches, bit for bit."""
-    assert list(found) == list(wanted)
-    for name in wanted:
-        a, b = found[name], wanted[name]
-        if isinstance(b, leat.Ragged):
-            assert torch.equal(a.offsets, b.offsets)
-            a, b = a.values, b.values
-        if isinstance(b, torch.Tensor):
-            assert a.dtype == b.dtype and a.shape == b.shape and a.stride() == b.stride(), name
-            assert torch.equal(a.contiguous().view(torch.uint8), b.contiguous().view(torch.uint8)), name
-        elif b and isinstance(b[0], torch.Tensor):
-            assert all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
-        else:
-            assert a == b
-    for name in ("ids", "row_keys", "valid", "domains"):
-        assert torch.equal(getattr(found, name), getattr(wanted, name)), name
-    assert (found.epoch, found.step, found.size, found.errors) == (
-        wanted.epoch,
-        wanted.step,
-        wanted.size,
-        wanted.errors,
-    )
+    return write_all_kinds(tmp_path_factory.mktemp("fast") / "photos.leat", "fast")
 
 
 @pytest.mark.parametrize("prefetch", [0, 2])
@@ -427,10 +361,7 @@ def run_reader(driver: Path, folder: Path, out: Path, size: int, card: int = 0) 
     return subprocess.Popen([sys.executable, "-c", text], env=environment)
 
 
-def test_trainings_of_a_card_get_their_batches_from_one_copy_there(
-    driver: Path, photos: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(port, "card_of", lambda device: OnHost(0))
+def test_trainings_of_a_card_get_their_batches_from_one_copy_there(driver: Path, photos: Any, tmp_path: Path) -> None:
     outputs = {"image": CHAINS["float32"], "label": [], "tokens": [], "text": []}
     options: dict[str, Any] = {"batch_size": 9, "shuffle": True, "seed": 2, "outputs": outputs, "framework": "torch"}
     wanted = {int(i): b for b in leat.Loader(photos, **options) for i in b.ids for b in [b]}
@@ -466,10 +397,7 @@ def test_trainings_of_a_card_get_their_batches_from_one_copy_there(
             assert stats["shared_bytes"] >= pixels and stats["bytes"] < pixels / 4
 
 
-def test_a_training_that_is_killed_holds_nothing_on_the_card(
-    driver: Path, photos: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(port, "card_of", lambda device: OnHost(0))
+def test_a_training_that_is_killed_holds_nothing_on_the_card(driver: Path, photos: Any, tmp_path: Path) -> None:
     options: dict[str, Any] = {"batch_size": 9, "outputs": {"image": CHAINS["bytes"]}, "framework": "torch"}
     with leat.Port(leat.Loader(photos, **options), "killed", device="cuda:0", folder=tmp_path / "ports") as served:
         text = (
