@@ -10,6 +10,10 @@ batch ahead, without blocking; its loaders pin their batches. For each way there
     idle           the share of the time in which the card is in no step, by its events around each
     link_gb_s      bytes that go over the link, decoded or not, a second; None: it is not known
     of_link        their share of what a plain copy of a pinned batch reaches in this run
+    decoded        photos that leat's card has decoded, of all in the measured seconds: it may have begun on others
+
+Ways whose name ends in "alone" are a loader without a model: photos in the decode-fast form by the card, and by one
+core, which copies nothing.
 
 A way that needs what is absent is named, with the reason. --without-card: tiny, on the processor, to try this file.
 """
@@ -17,8 +21,8 @@ A way that needs what is absent is named, with the reason. --without-card: tiny,
 from __future__ import annotations
 
 import argparse
-import inspect
 import io
+import itertools
 import json
 import os
 import sys
@@ -36,10 +40,12 @@ import leat
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 from device_rows import link_gb_s  # noqa: E402
-from gpu import write_photos  # noqa: E402
+from gpu import Form, write_photos  # noqa: E402
 from jobs import CROP, MEAN, STD, Items, normalized, pillow_pixels  # noqa: E402
 
 Batches = Iterator[tuple[Tensor, int | None]]  # photos on the device, and the bytes that went over the link
+Step = Callable[[Tensor], None]
+COUNTED = {"bytes": "link_bytes", "shared_bytes": "shared_bytes", "photos": "decoded"}  # in stats()["device"]; here
 
 
 class Absent(Exception):
@@ -51,11 +57,6 @@ def needs(module: str) -> Any:
         return __import__(module, fromlist=["*"])
     except (ImportError, OSError, RuntimeError) as e:  # the last two: it is of another PyTorch, or CUDA
         raise Absent(str(e)) from None
-
-
-def takes_device(made: Callable[..., Any]) -> None:
-    if "device" not in inspect.signature(made).parameters:
-        raise Absent(f"leat.{made.__name__} has no argument `device`")
 
 
 # --- copies and steps -------------------------------------------------------------------------------------------------
@@ -82,6 +83,21 @@ def arrived(x: Tensor, there: Tensor, copied: torch.cuda.Event) -> Batches:
     copied.synchronize()  # only then may the memory of x go
 
 
+class Counted(Iterator[tuple[Tensor, None]]):
+    """The batches of a leat loader or reader that has a device. It counts itself what goes over the link."""
+
+    def __init__(self, source: Any) -> None:
+        self.source = source
+        self.images = (batch["image"] for epoch in itertools.repeat(source) for batch in epoch)
+
+    def __next__(self) -> tuple[Tensor, None]:
+        return next(self.images), None
+
+    def told(self) -> dict[str, int]:
+        found = self.source.stats().get("device", {})  # none on the processor
+        return {name: found[key] for key, name in COUNTED.items() if key in found}
+
+
 class Residual(nn.Module):
     def __init__(self, before: int, c: int) -> None:
         super().__init__()
@@ -94,7 +110,7 @@ class Residual(nn.Module):
         return torch.relu(self.norms[1](self.second(inner)) + self.around(x))
 
 
-def training(device: str, widths: tuple[int, ...] = (64, 128, 256, 512)) -> Callable[[Tensor], None]:
+def training(device: str, widths: tuple[int, ...] = (64, 128, 256, 512)) -> Step:
     """A step on a batch."""
     torch.manual_seed(0)
     stem = nn.Sequential(nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, 2, 1))
@@ -129,31 +145,39 @@ class Clock:
         return sum(begin.elapsed_time(end) for begin, end in self.between) / 1e3
 
 
-def spell(batches: Batches, step: Callable[[Tensor], None], device: str, seconds: float) -> dict[str, float | None]:
+def spell(batches: Batches, step: Step | None, device: str, seconds: float) -> dict[str, Any]:
+    """Steps on batches for these seconds; without a step they only come."""
+    counted = batches if isinstance(batches, Counted) else None
+    before = counted.told() if counted else {}
     clock, rows, moved, begun = Clock(device), 0, list[int | None](), time.perf_counter()
     for x, n_bytes in batches:
-        begin = clock.now()
-        step(x)
-        clock.between.append((begin, clock.now()))
+        if step:
+            begin = clock.now()
+            step(x)
+            clock.between.append((begin, clock.now()))
         rows += len(x)
         moved.append(n_bytes)
         if time.perf_counter() - begun >= seconds:
             break
     busy_s = clock.seconds()
     wall_s = time.perf_counter() - begun
-    link = None if None in moved else sum(n for n in moved if n) / wall_s / 1e9
-    found = {"photos_per_s": rows / wall_s, "idle": 1 - busy_s / wall_s, "link_gb_s": link}
-    return {"photos": rows, "seconds": wall_s, **found}
+    found: dict[str, Any] = {"photos": rows, "seconds": wall_s, "photos_per_s": rows / wall_s}
+    found["idle"] = 1 - busy_s / wall_s if step else None
+    found["link_bytes"] = None if None in moved else sum(n for n in moved if n)
+    if counted:
+        found |= {name: n - before[name] for name, n in counted.told().items()}
+    link = found["link_bytes"]
+    return found | {"link_gb_s": None if link is None else link / wall_s / 1e9}
 
 
 # --- ways -------------------------------------------------------------------------------------------------------------
 class Photos:
-    """The same JPEGs for all ways: as a pack, and as bytes."""
+    """The same JPEGs for all ways: packed in these forms, and as bytes of originals."""
 
-    def __init__(self, folder: Path, given: argparse.Namespace) -> None:
+    def __init__(self, folder: Path, given: argparse.Namespace, *forms: Form) -> None:
         different, self.times = (8, 4) if given.without_card else (128, 64)
-        self.pack = write_photos(folder, different, self.times, "original")["original"]
-        self.jpegs = [row["image"] for row in leat.open(self.pack)[:different]]
+        self.packs = write_photos(folder, different, self.times, *forms)
+        self.jpegs = [row["image"] for row in leat.open(self.packs["original"])[:different]]
         self.batch, self.workers, self.device = given.batch, given.workers, given.device
 
     def bytes_of(self, i: int) -> bytes:
@@ -207,15 +231,23 @@ def leat_options(pack: Path, batch: int, threads: int) -> dict[str, Any]:
 
 
 def leat_on_host(photos: Photos) -> Batches:
-    loader = leat.Loader(**leat_options(photos.pack, photos.batch, photos.workers or 1))
-    return prefetched((batch["image"] for epoch in iter(lambda: loader, None) for batch in epoch), photos.device)
+    loader = leat.Loader(**leat_options(photos.packs["original"], photos.batch, photos.workers or 1))
+    return prefetched((batch["image"] for epoch in itertools.repeat(loader) for batch in epoch), photos.device)
 
 
-def leat_on_card(photos: Photos) -> Batches:
-    """Values of pixels, and whatever else leat does there, are made on the card."""
-    takes_device(leat.Loader)
-    loader = leat.Loader(**leat_options(photos.pack, photos.batch, photos.workers or 1), device=photos.device)
-    return ((batch["image"], None) for epoch in iter(lambda: loader, None) for batch in epoch)
+def leat_one_core(photos: Photos) -> Batches:
+    loader = leat.Loader(**leat_options(photos.packs["fast"], photos.batch, 1))
+    return ((batch["image"], 0) for epoch in itertools.repeat(loader) for batch in epoch)
+
+
+def leat_on_card(form: Form) -> Callable[[Photos], Batches]:
+    """Original photos are decoded here, and travel as bytes; fast ones are decoded there."""
+
+    def made(photos: Photos) -> Batches:
+        options = leat_options(photos.packs[form], photos.batch, photos.workers or 1)
+        return Counted(leat.Loader(**options, device=photos.device))
+
+    return made
 
 
 def dali(photos: Photos) -> Batches:
@@ -259,12 +291,15 @@ def nvjpeg(photos: Photos) -> Batches:
 
 
 WAYS: dict[str, Callable[[Photos], Batches]] = {
-    "leat, on the card": leat_on_card,
+    "leat, decoded on the card": leat_on_card("fast"),
+    "leat, on the card": leat_on_card("original"),
     "leat": leat_on_host,
     "torch": pytorch,
     "leat.DataLoader": leat_data_loader,
     "DALI": dali,
     "nvJPEG": nvjpeg,
+    "decoded on the card, alone": leat_on_card("fast"),
+    "decoded by one core, alone": leat_one_core,
 }
 
 
@@ -286,14 +321,16 @@ def main() -> int:
     plain = None if given.device == "cpu" else link_gb_s(given.device, given.batch * 3 * CROP * CROP * 4)
     if plain:
         print(json.dumps({"plain_copy_gb_s": plain, "batch": given.batch}), flush=True)
-    failed, step = False, training(given.device, (16,) if given.without_card else (64, 128, 256, 512))
+    failed, model = False, training(given.device, (16,) if given.without_card else (64, 128, 256, 512))
     with tempfile.TemporaryDirectory() as folder:
-        photos = Photos(Path(folder), given)
+        photos = Photos(Path(folder), given, "original", "fast")
+        found: dict[str, Any]
         for name in given.ways:
             try:
                 batches = WAYS[name](photos)
+                step = None if name.endswith("alone") else model
                 spell(batches, step, given.device, given.seconds)  # warms up
-                found: dict[str, Any] = spell(batches, step, given.device, given.seconds)
+                found = spell(batches, step, given.device, given.seconds)
                 found["of_link"] = found["link_gb_s"] / plain if plain and found["link_gb_s"] else None
             except Absent as e:
                 found = {"absent": str(e)}

@@ -15,6 +15,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 
 import gpu  # noqa: E402  of tools/
 
+RATES = {"on the card": 90_000, "by one core": 4000}
 PARTS = ["tests", "rows", "steps", "jobs", "features", "photos", "e2gc", "adadagrad", "g2sd", "conadv"]
 
 
@@ -55,13 +56,22 @@ def test_ways_that_are_absent_or_fail_are_named_beside_those_that_are_measured()
         {"way": "torch"} | measured,
         {"way": "DALI", "absent": "No module named 'nvidia'"},
         {"way": "nvJPEG", "failed": "RuntimeError: why"},
+        {"way": "leat, decoded on the card", "decoded": 8192} | measured,
+        {"way": "decoded by one core, alone", "photos_per_s": 6000.0, "idle": None, "link_gb_s": 0.0, "of_link": 0.0},
         {"way": "one port", "jobs": 4, "photos_per_s": 20.0, "cpu_ms": 1.5},
+        {"way": "one port, on the card", "jobs": 4, "photos_per_s": 20.0, "cpu_ms": 1.5, "link_bytes": 37600.0}
+        | {"of_one": {"bytes": 1.0, "time": 1.5}},
     )] == [
         "a plain copy of a pinned batch of 256: 50.00 GB/s",
         "torch: 5,000 photos/s, the card idles 25%, 30.00 GB/s over the link, 60% of a plain copy's",
         "DALI: absent, No module named 'nvidia'",
         "nvJPEG: FAILED, RuntimeError: why",
-        "one port: 20 photos/s, 1.50 ms of CPU each",
+        "leat, decoded on the card: 5,000 photos/s, the card idles 25%, 30.00 GB/s over the link, "
+        "60% of a plain copy's, the card decoded 8,192",
+        "decoded by one core, alone: 6,000 photos/s",
+        "one port, 4 trainings: 20 photos/s, 1.50 ms of CPU each",
+        "one port, on the card, 4 trainings: 20 photos/s, 1.50 ms of CPU each, 37.6 kB over the link each, "
+        "1.00x the bytes and 1.50x the time of one training",
     ]  # fmt: skip
 
 
@@ -74,14 +84,24 @@ def test_the_line_of_a_recipe_has_all_that_it_told() -> None:
 
 def test_a_skipped_test_and_a_missed_aim_are_said_where_a_card_is() -> None:
     rows = {"bytes": 1024, "gb_s": {"leat": 45.0, "pinned copy": 20.0}, "leat_over": {"pinned copy": [2, 2.25, 3]}}
-    found = {"tests": [{"passed": 9}], "rows": [{"link_gb_s": 55.0}, rows], "features": [{"plain torch": 2, "leat": 1}]}
+    steps = [{"way": f"decoded {by}, alone", "photos_per_s": n} for by, n in RATES.items()]
+    found = {
+        "tests": [{"passed": 9}],
+        "rows": [{"link_gb_s": 55.0}, rows],
+        "features": [{"plain torch": 2, "leat": 1}],
+        "steps": [*steps, {"way": "DALI", "absent": "no"}],
+        "jobs": [{"way": "one port", "jobs": 4, "of_one": {"bytes": 1.02, "time": 1.5}}],
+    }
     results = {name: {"status": "passed", "records": records} for name, records in found.items()}
     assert gpu.aims(results) == [
         ("rows of 1024 B: 2.25x the copy, at least 1.5x", True),
         ("rows of 1024 B: 82% of the link, at least 90%", False),
         ("features of neighbours: 50% less time, at least 40%", True),
+        ("decoding on the card: 90,000 photos/s, at least 100,000", False),
+        ("decoding on the card: 22.5x one core, at least 20x", True),
+        ("4 trainings of one port: 1.02x the bytes of one over the link, at most 1.1x", True),
     ]
-    assert gpu.verdict(results, card=True) == (0, "verdict: all ran and passed; 2 of 3 aims are reached")
+    assert gpu.verdict(results, card=True) == (0, "verdict: all ran and passed; 4 of 6 aims are reached")
     results["tests"]["records"] = [{"passed": 9, "skipped": 1}]
     assert gpu.verdict(results, card=True) == (1, "verdict: 1 tests skipped")
 
