@@ -6,6 +6,7 @@ import os
 import shlex
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -145,3 +146,62 @@ def same(found: Any, wanted: Any) -> None:
         wanted.size,
         wanted.errors,
     )
+
+
+READER = """
+import numpy as np, torch, leat
+reader = leat.attach(
+    {name!r}, batch_size={size}, start="beginning", device="cuda:{card}", folder={folder!r}, framework="torch"
+)
+reader.set_epoch(0)
+"""
+STANDIN = """
+import sys
+sys.path.insert(0, {tests!r})
+from card_support import OnHost
+from leat.loading import on_card
+from leat.ports import attached
+on_card.nvrtc_path = lambda: None
+attached.card_of = lambda device: OnHost({card})
+"""
+HELD = """
+held = list(reader)
+print(1, flush=True)
+input()
+"""
+WRITTEN = """
+seen = []
+for batch in reader:
+    seen.append((batch.ids.clone(), batch["image"].clone(), batch["label"].clone(), batch["tokens"].values.clone(),
+                 batch["tokens"].offsets.clone(), list(batch["text"])))
+torch.save((seen, reader.stats()["device"]), {out!r})
+"""
+
+
+def run_reader(
+    folder: Path, out: Path | None, size: int, card: int = 0, driver: Path | None = None, name: str = "shared"
+) -> subprocess.Popen[bytes]:
+    """A process that attaches to a port with batches of this size, and writes what it gets; or holds it (None).
+    `driver`: of the stand-in."""
+    text = (STANDIN if driver else "") + READER + (WRITTEN if out else HELD)
+    text = text.format(
+        name=name, tests=str(Path(__file__).parent), size=size, folder=str(folder), out=str(out), card=card
+    )
+    environment = {"LEAT_LIBCUDA": str(driver), "LEAT_LIBNVRTC": str(driver)} if driver else {}
+    pipes: dict[str, Any] = {} if out else {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    return subprocess.Popen([sys.executable, "-c", text], env=os.environ | environment, **pipes)
+
+
+def check_read(out: Path, size: int, wanted: dict[int, Any]) -> Any:
+    """What such a process has written are all rows of the batches that `wanted` has for ids; its statistics."""
+    torch = pytest.importorskip("torch")
+    seen, stats = torch.load(out, map_location="cpu", weights_only=False)
+    assert [len(ids) for ids, *_ in seen] == [size] * (45 // size) + [45 % size] * (45 % size > 0)
+    for ids, image, label, values, offsets, text in seen:
+        for row, i in enumerate(ids.tolist()):
+            batch = wanted[i]
+            at = batch.ids.tolist().index(i)
+            assert torch.equal(image[row].view(torch.uint8), batch["image"][at].view(torch.uint8))
+            assert label[row] == i and text[row] == f"photo {i}"
+            assert values[offsets[row] : offsets[row + 1]].tolist() == list(range(i % 7))
+    return stats

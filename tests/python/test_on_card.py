@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import os
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from card_support import CHAINS, MEAN, STD, same, standin_card, write_all_kinds
+from card_support import CHAINS, MEAN, STD, check_read, run_reader, same, standin_card, write_all_kinds
 from photo_support import noise, save
 
 import leat
@@ -334,33 +331,6 @@ def test_nothing_of_a_card_is_left_behind(driver: Path, photos: Any) -> None:
     assert all(torch.equal(image, wanted) for image in kept[1::2])
 
 
-READER = """
-import sys
-sys.path.insert(0, {tests!r})
-import numpy as np, torch, leat
-from card_support import OnHost
-from leat.loading import on_card
-from leat.ports import attached
-on_card.nvrtc_path = lambda: None
-attached.card_of = lambda device: OnHost({card})
-reader = leat.attach(
-    "shared", batch_size={size}, start="beginning", device="cuda", folder={folder!r}, framework="torch"
-)
-reader.set_epoch(0)
-seen = []
-for batch in reader:
-    seen.append((batch.ids.clone(), batch["image"].clone(), batch["label"].clone(), batch["tokens"].values.clone(),
-                 batch["tokens"].offsets.clone(), list(batch["text"])))
-torch.save((seen, reader.stats()["device"]), {out!r})
-"""
-
-
-def run_reader(driver: Path, folder: Path, out: Path, size: int, card: int = 0) -> subprocess.Popen[bytes]:
-    text = READER.format(tests=str(Path(__file__).parent), size=size, folder=str(folder), out=str(out), card=card)
-    environment = {**os.environ, "LEAT_LIBCUDA": str(driver), "LEAT_LIBNVRTC": str(driver)}
-    return subprocess.Popen([sys.executable, "-c", text], env=environment)
-
-
 def test_trainings_of_a_card_get_their_batches_from_one_copy_there(driver: Path, photos: Any, tmp_path: Path) -> None:
     outputs = {"image": CHAINS["float32"], "label": [], "tokens": [], "text": []}
     options: dict[str, Any] = {"batch_size": 9, "shuffle": True, "seed": 2, "outputs": outputs, "framework": "torch"}
@@ -369,7 +339,7 @@ def test_trainings_of_a_card_get_their_batches_from_one_copy_there(driver: Path,
         # the port's batches; parts of one; of several, which are put together from the host's memory; on another card
         asked = [(9, 0), (9, 0), (3, 0), (6, 0), (9, 1)]
         running = [
-            run_reader(driver, tmp_path / "ports", tmp_path / f"{k}.pt", size, card)
+            run_reader(tmp_path / "ports", tmp_path / f"{k}.pt", size, card, driver)
             for k, (size, card) in enumerate(asked)
         ]
         assert [reader.wait(120) for reader in running] == [0] * len(asked)
@@ -381,15 +351,7 @@ def test_trainings_of_a_card_get_their_batches_from_one_copy_there(driver: Path,
         assert sum(len(batch["label"]) for batch in own) == 45
     assert told["failed"] == 0 and told["batches"] >= 5
     for k, (size, card) in enumerate(asked):
-        seen, stats = torch.load(tmp_path / f"{k}.pt", weights_only=False)
-        assert [len(ids) for ids, *_ in seen] == [size] * (45 // size) + [45 % size] * (45 % size > 0)
-        for ids, image, label, values, offsets, text in seen:
-            for row, i in enumerate(ids.tolist()):
-                batch = wanted[i]
-                at = batch.ids.tolist().index(i)
-                assert torch.equal(image[row].view(torch.uint8), batch["image"][at].view(torch.uint8))
-                assert label[row] == i and text[row] == f"photo {i}"
-                assert values[offsets[row] : offsets[row + 1]].tolist() == list(range(i % 7))
+        stats = check_read(tmp_path / f"{k}.pt", size, wanted)
         pixels = 45 * 24 * 24 * 3
         if card or size == 6:
             assert stats["bytes"] > pixels * (1 if card else 0.2)
@@ -400,15 +362,8 @@ def test_trainings_of_a_card_get_their_batches_from_one_copy_there(driver: Path,
 def test_a_training_that_is_killed_holds_nothing_on_the_card(driver: Path, photos: Any, tmp_path: Path) -> None:
     options: dict[str, Any] = {"batch_size": 9, "outputs": {"image": CHAINS["bytes"]}, "framework": "torch"}
     with leat.Port(leat.Loader(photos, **options), "killed", device="cuda:0", folder=tmp_path / "ports") as served:
-        text = (
-            READER.split("seen = []")[0].replace('"shared"', '"killed"') + "held = list(reader)\nprint(1, flush=True)\n"
-        )
-        text = text.format(tests=str(Path(__file__).parent), size=9, folder=str(tmp_path / "ports"), card=0)
-        environment = {**os.environ, "LEAT_LIBCUDA": str(driver), "LEAT_LIBNVRTC": str(driver)}
         for _ in range(3):
-            with subprocess.Popen(
-                [sys.executable, "-c", text + "input()"], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-            ) as reader:
+            with run_reader(tmp_path / "ports", None, 9, 0, driver, "killed") as reader:
                 assert reader.stdout is not None and reader.stdout.readline() == b"1\n"
                 reader.kill()
         used = [served.stat()["device"]["most_used_bytes"]]
