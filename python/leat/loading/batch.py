@@ -66,12 +66,6 @@ class Form:
             self.tensor = getattr(torch._C, "_from_dlpack", None) or torch.utils.dlpack.from_dlpack
             self.small = lambda memory: torch.from_numpy(np.asarray(memory))
 
-    def needs(self) -> bool | None:
-        """Whether a batch takes more than the engine, which may fail: with a peek at it before the position moves
-        (True) or without (False). None: it takes nothing.
-        """
-        return self.looks if self.beside is not None or self.card is not None else None
-
     def there(self, core: Any) -> Any:
         """The engine's batch where its tensors are to be."""
         here = self.card is None or self.hidden or self.by_host or isinstance(core, _leat.DeviceBatch)

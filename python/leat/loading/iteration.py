@@ -148,7 +148,8 @@ class Taking(Deciding, Reader):
         form = self._form
         if self._distributed:
             self._agreement.check()
-        core, batch = self._taken_once(number) if form.needs() is False else self._taken(number)
+        once = not form.looks and (form.card is not None or form.beside is not None)
+        core, batch = self._taken_once(number) if once else self._taken(number)
         if core is None:
             self._agreement.check()
             if self._feedback is not None:

@@ -44,9 +44,10 @@ class Reader(Closing):
     def _taken(self, number: int) -> tuple[_leat.Batch | None, Batch | None]:
         """The engine's next batch, and the one made of it if it was peeked at."""
         # Stores are read, and cards reached, before the position moves: after an error of theirs the batch comes again.
-        ahead = self._look() if self._form.needs() else None
+        form = self._form
+        ahead = self._look() if form.looks and (form.card is not None or form.beside is not None) else None
         core = self._got(self._next, number)
-        batch = None if core is None else self._seen(core) or self._again(core)
+        batch = None if core is None or self._ahead is None else self._seen(core) or self._again(core)
         del ahead  # kept until here
         self._ahead = self._there = None
         return core, batch
@@ -92,7 +93,7 @@ class Reader(Closing):
         return ahead if there is not None and there.same(core) else None
 
     def _batch(self, core: _leat.Batch) -> Batch:
-        there = self._form.there(core)
+        there = core if self._form.card is None else self._form.there(core)
         if not self._form.makers:
             self._form.learn(there)
         return self._form.batch(there)
