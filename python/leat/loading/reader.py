@@ -7,7 +7,6 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from .. import _leat, check
@@ -157,15 +156,19 @@ class Pass:
     def __init__(self, reader: Reader, number: int) -> None:
         self._reader, self._number = reader, number  # keeps it open
         self._done = False
-        several_steps = reader._form.needs() is not None  # which threads that share it take one after the other
-        self._turn: AbstractContextManager[Any] = threading.RLock() if several_steps else nullcontext()
+        form = reader._form
+        # A batch that takes several steps is taken by one of the threads that share an iterator.
+        self._turn = None if form.card is None and form.beside is None else threading.RLock()
 
     def __iter__(self) -> Iterator[Any]:
         return self
 
     def __next__(self) -> Any:
-        with self._turn:
+        if self._turn is None:
             batch = None if self._done else self._reader._take(self._number)
+        else:
+            with self._turn:
+                batch = None if self._done else self._reader._take(self._number)
         if batch is None:
             self._done = True
             raise StopIteration
