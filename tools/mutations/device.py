@@ -118,8 +118,8 @@ MUTATIONS = [
     Mutation(
         "memory of the host is given back before it is copied",
         "src/device/batches.c",
-        "const bool copied = !late || !cuda->cuEventQuery(t->copied);",
-        "const bool copied = true;",
+        "bool copied = !late || !cuda->cuEventQuery(t->copied);",
+        "bool copied = true;",
         ("c:device/batches",),
     ),
     Mutation(
