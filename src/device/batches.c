@@ -27,7 +27,7 @@
 #include "engine/loader.h"
 #include "leat/device.h"
 
-enum { TIMED = 16 };
+enum { TIMED = 16, WELL = 64 };
 
 /* One output. */
 struct output {
@@ -87,6 +87,8 @@ struct leat_device_batches {
     leat_cu_handle begun[TIMED], ended[TIMED];
     uint64_t n_timed;                 /* of the copier, as is */
     struct leat_device_opened opened; /* ... what it has opened of other processes' */
+
+    unsigned prefetch, n_well; /* as was asked; batches taken since there was too little memory */
 
     pthread_mutex_t mutex;
     pthread_cond_t wanted, done; /* items, or the end; a batch was issued or has failed */
@@ -349,7 +351,7 @@ static int copy(struct leat_device_batches *d, const struct item *i, struct leat
 }
 
 /* Makes pixels of the photos of an output, in the second stream. */
-static int decode(struct leat_device_batches *d, struct part *p, struct leat_error *error)
+static int decode(struct leat_device_batches *d, struct part *p, leat_cu_handle before, struct leat_error *error)
 {
     struct leat_device_buffer *pixels;
     uint64_t height, width;
@@ -358,7 +360,7 @@ static int decode(struct leat_device_batches *d, struct part *p, struct leat_err
     int rc = leat_device_buffer_take(d->memory, p->photos.n * p->pixels * 3, d->converts, &pixels, error);
     if (rc)
         return rc;
-    rc = leat_device_photos_decode(&p->photos, d->memory, d->nvrtc, p->raw->at, pixels->at, d->converts, error);
+    rc = leat_device_photos_decode(&p->photos, d->memory, d->nvrtc, p->raw->at, pixels->at, d->converts, before, error);
     p->raw->stream = d->converts;
     leat_device_buffer_release(p->raw);
     p->raw = pixels;
@@ -420,30 +422,12 @@ static int issue(struct leat_device_batches *d, struct leat_device_batch *t, str
             code = cuda->cuStreamWaitEvent(d->converts, t->copied, 0);
         converts = true;
         if (!code && d->outputs[o].late)
-            rc = decode(d, &t->parts[o], error);
+            rc = decode(d, &t->parts[o], t->ready, error);
         rc = code || rc ? rc : convert(d, t, o, error);
     }
     if (!rc && !code)
         code = cuda->cuEventRecord(t->ready, converts ? d->converts : d->copies);
     return code ? leat_cuda_fail(cuda, code, "a batch is not copied to the card", error) : rc;
-}
-
-static void fail(struct leat_device_batch *t, const struct leat_error *error)
-{
-    struct leat_device_batches *d = t->of;
-    pthread_mutex_lock(&d->mutex);
-    if (t->state == FILLING)
-        t->error = *error;
-    t->state = FAILED;
-    pthread_mutex_unlock(&d->mutex);
-}
-
-static bool has_failed(struct leat_device_batch *t)
-{
-    pthread_mutex_lock(&t->of->mutex);
-    const bool failed = t->state == FAILED;
-    pthread_mutex_unlock(&t->of->mutex);
-    return failed;
 }
 
 static void carry_out(struct leat_device_batches *d, const struct item *i)
@@ -460,16 +444,21 @@ static void carry_out(struct leat_device_batches *d, const struct item *i)
         unref_there(t);
         return;
     }
-    const bool failed = has_failed(t);
+    pthread_mutex_lock(&d->mutex);
+    const bool failed = t->state == FAILED;
+    pthread_mutex_unlock(&d->mutex);
     if (!failed)
         rc = i->kind == COPY ? copy(d, i, &error) : issue(d, t, &error);
-    if (rc)
-        fail(t, &error);
-    if (i->kind == COPY)
-        return;
-    if (failed || rc)
+    if (i->kind == END && (failed || rc))
         give_up(t); /* so that those before it have its memory */
     pthread_mutex_lock(&d->mutex);
+    if (rc && t->state == FILLING)
+        t->error = error;
+    t->state = rc ? FAILED : t->state;
+    if (i->kind == COPY) {
+        pthread_mutex_unlock(&d->mutex);
+        return;
+    }
     t->ended = true;
     if (t->state == FILLING)
         t->state = ISSUED;
@@ -653,9 +642,12 @@ static struct leat_device_batch *take_ahead(struct leat_device_batches *d, struc
     const int rc = t ? wait_for(d, t, &error) : LEAT_OK;
     if (!rc)
         return t;
+    pthread_mutex_lock(&d->mutex);
     const size_t ahead = atomic_load(&d->follower.ahead);
     if ((rc == LEAT_E_NOMEM || rc == LEAT_E_BUDGET) && !t->stopped && ahead > 1) /* fewer from now on */
         atomic_store(&d->follower.ahead, ahead - 1);
+    d->n_well = 0;
+    pthread_mutex_unlock(&d->mutex);
     unref_there(t);
     return NULL;
 }
@@ -679,6 +671,11 @@ static int hand_over(struct leat_device_batches *d, struct leat_device_batch *t,
     pthread_mutex_lock(&d->mutex);
     d->count.ahead += ahead;
     d->count.late += late;
+    const size_t now = atomic_load(&d->follower.ahead);
+    if (now < d->prefetch && ++d->n_well >= WELL) { /* there may be memory for one more again */
+        atomic_store(&d->follower.ahead, now + 1);
+        d->n_well = 0;
+    }
     const bool inline_ = !copied && d->exited;
     if (!copied && !inline_) {
         t->references++;
@@ -864,6 +861,7 @@ static int open_batches(struct leat_batch_pool *pool, struct leat_loader *loader
         .user = d, .ahead = o->prefetch, .begin = begin, .made = made, .ready = ready, .drop = drop, .stop = stop};
     d->references = 1;
     d->pool = pool;
+    d->prefetch = o->prefetch;
     d->loader = loader;
     d->releasing_end = &d->releasing;
     d->count.opened_ns = leat_clock_ns();

@@ -53,21 +53,25 @@ static uint64_t place(const struct leat_device_photos *p, uint64_t first, uint64
     return n;
 }
 
-/* Where the faults come back to. */
-static int make_room(struct leat_device_photos *p, const struct leat_cuda *cuda, struct leat_error *error)
+/* Pinned memory for what goes there and comes back; pageable memory would make the copier wait for the stream. */
+static int stage(struct leat_device_photos *p, const struct leat_cuda *cuda, leat_cu_handle before,
+                 struct leat_error *error)
 {
-    void *faults;
-    if (p->faults_room >= p->n)
-        return LEAT_OK;
-    if (p->faults)
-        cuda->cuMemFreeHost(p->faults);
-    p->faults = NULL;
-    p->faults_room = 0;
-    const leat_cu_result code = cuda->cuMemHostAlloc(&faults, 4 * p->n, LEAT_CU_HOST_PORTABLE);
+    const uint64_t bytes = faults_at(p->n) + 4 * p->n;
+    void *memory = p->staged;
+    leat_cu_result code = p->staged ? cuda->cuEventSynchronize(before) : 0;
+    if (!code && p->staged_room < bytes + 4 * p->n) {
+        if (p->staged)
+            cuda->cuMemFreeHost(p->staged);
+        p->staged = NULL;
+        p->staged_room = 0;
+        code = cuda->cuMemHostAlloc(&memory, bytes + 4 * p->n, LEAT_CU_HOST_PORTABLE);
+        p->staged = code ? NULL : memory;
+        p->staged_room = code ? 0 : bytes + 4 * p->n;
+    }
     if (code)
-        return leat_cuda_fail(cuda, code, "no pinned memory for what a card finds in photos", error);
-    p->faults = faults;
-    p->faults_room = p->n;
+        return leat_cuda_fail(cuda, code, "no pinned memory for what a card does with photos", error);
+    p->faults = (uint32_t *)(void *)(p->staged + bytes);
     return LEAT_OK;
 }
 
@@ -86,17 +90,24 @@ void leat_device_photos_size(const struct leat_device_photos *p, uint64_t *heigh
 }
 
 int leat_device_photos_decode(struct leat_device_photos *p, struct leat_device_memory *m, const char *nvrtc,
-                              leat_cu_memory data, leat_cu_memory out, leat_cu_handle stream, struct leat_error *error)
+                              leat_cu_memory data, leat_cu_memory out, leat_cu_handle stream, leat_cu_handle before,
+                              struct leat_error *error)
 {
     const struct leat_cuda *cuda = m->card->cuda;
     struct leat_device_buffer *told = NULL, *scratch = NULL;
     uint64_t bytes = 0, most = 0, height, width;
-    int rc = make_room(p, cuda, error);
-    for (uint64_t i = 0; i<p->n; i += place(p, i, &bytes), most = bytes> most ? bytes : most)
-        ;
+    int rc = stage(p, cuda, before, error);
+    for (uint64_t i = 0; i < p->n;) {
+        i += place(p, i, &bytes);
+        most = bytes > most ? bytes : most;
+    }
     rc = rc ? rc : leat_device_buffer_take(m, faults_at(p->n) + 4 * p->n, stream, &told, error);
     rc = rc ? rc : leat_device_buffer_take(m, most, stream, &scratch, error);
-    leat_cu_result code = rc ? 0 : cuda->cuMemcpyHtoDAsync_v2(told->at, p->block, faults_at(p->n) + 4 * p->n, stream);
+    leat_cu_result code = 0;
+    if (!rc) {
+        memcpy(p->staged, p->block, faults_at(p->n) + 4 * p->n);
+        code = cuda->cuMemcpyHtoDAsync_v2(told->at, p->staged, faults_at(p->n) + 4 * p->n, stream);
+    }
     leat_device_photos_size(p, &height, &width);
     for (uint64_t i = 0, n; !rc && !code && i < p->n; i += n) { /* one part behind the other has the scratch */
         n = place(p, i, &bytes);
@@ -129,8 +140,8 @@ int leat_device_photos_check(const struct leat_device_photos *p, uint64_t *row, 
 
 void leat_device_photos_free(struct leat_device_photos *p, const struct leat_cuda *cuda)
 {
-    if (p->faults)
-        cuda->cuMemFreeHost(p->faults);
+    if (p->staged)
+        cuda->cuMemFreeHost(p->staged);
     leat_free(p->block);
     *p = (struct leat_device_photos){0};
 }

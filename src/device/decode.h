@@ -12,17 +12,20 @@ struct leat_device_photos {
     uint8_t *block; /* [n] of struct leat_card_photo, then [n] of u32: zeros, which the card replaces where it finds
                      * faults. Then [n + 1] offsets of the bytes */
     uint64_t n, room;
-    uint32_t *faults; /* pinned: as the card has left them */
-    uint64_t faults_room;
+    uint8_t *staged;  /* pinned: descriptions and zeros on their way, */
+    uint32_t *faults; /* ... and behind them what the card has left of these */
+    uint64_t staged_room;
 };
 
 /* Keeps the descriptions of a batch's rows, and where the bytes of each begin. False: no memory. */
 bool leat_device_photos_keep(struct leat_device_photos *photos, const void *described, const int64_t *offsets,
                              uint64_t n);
-/* Puts the kernels into a stream: from bytes at `data` to uint8 pixels at `out`, (n, height, width, 3). The card was
- * entered. Errors: as leat_device_buffer_take and leat_card_kernel. */
+/* Once `before` has happened, the event behind the last use of `photos`, puts the kernels into a stream: from bytes at
+ * `data` to uint8 pixels at `out`, (n, height, width, 3). The card was entered. Errors: as leat_device_buffer_take and
+ * leat_card_kernel. */
 int leat_device_photos_decode(struct leat_device_photos *photos, struct leat_device_memory *memory, const char *nvrtc,
-                              leat_cu_memory data, leat_cu_memory out, leat_cu_handle stream, struct leat_error *error);
+                              leat_cu_memory data, leat_cu_memory out, leat_cu_handle stream, leat_cu_handle before,
+                              struct leat_error *error);
 /* Those that the card decodes; the others are pixels. */
 uint64_t leat_device_photos_count(const struct leat_device_photos *photos);
 /* Height and width of the pixels. */
