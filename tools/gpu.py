@@ -374,7 +374,8 @@ def lines_of_way(r: Record) -> list[str]:
         told.append(f"{r['link_bytes'] / 1e3:.1f} kB over the link each")
     if "of_one" in r:
         told.append(f"{r['of_one']['bytes']:.2f}x the bytes and {r['of_one']['time']:.2f}x the time of one training")
-    return [f"{r['way']}{', ' + str(r['jobs']) + ' trainings' if 'jobs' in r else ''}: {', '.join(told)}"]
+    way = r["way"] + (f", {r['jobs']} training{'s' * (r['jobs'] != 1)}" if "jobs" in r else "")
+    return [f"{way}: {', '.join(told)}"]
 
 
 def in_words(value: Any) -> str:
