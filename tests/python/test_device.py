@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shlex
-import shutil
-import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -15,55 +12,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from card_support import OnHost, standin_driver
 
 import leat
 from leat.device import card, sources, table
 
-ROOT = Path(__file__).resolve().parents[2]
 IDS = np.array([[3, 0, 3], [39, 7, 1]])
 
 
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A driver and a compiler, whose cards have the host's memory. A process has one driver: where a card is,
-    test_device_card.py uses that."""
-    if card.card_of(None) is not None:
-        pytest.skip("a card is here")
-    path = tmp_path_factory.mktemp("standin") / "libcuda.so"
-    compiler = shlex.split(os.environ.get("CC") or shutil.which("cc") or "gcc")
-    flags = [
-        "-O1",
-        "-ffp-contract=off",
-        "-shared",
-        "-fPIC",
-        "-pthread",
-        "-D_GNU_SOURCE",
-        f"-I{ROOT / 'include'}",
-        f"-I{ROOT / 'src'}",
-    ]
-    subprocess.run([*compiler, *flags, ROOT / "tests/c/device/standin.c", "-o", path], check=True)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("LEAT_LIBCUDA", str(path))
-        patch.setenv("LEAT_LIBNVRTC", str(path))
+    with standin_driver(tmp_path_factory.mktemp("standin")), pytest.MonkeyPatch.context() as patch:
         patch.setattr(table, "nvrtc_path", lambda: None)
         yield
-
-
-class OnHost(card.Card):
-    """A card whose tensors PyTorch for processors can make: the stand-in's memory is the host's."""
-
-    def stream(self) -> int:
-        return 0
-
-    def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
-        torch = pytest.importorskip("torch")
-        return torch.full(shape, 77, dtype=getattr(torch, dtype))
-
-    def ids(self, ids: Any) -> Any:
-        return pytest.importorskip("torch").from_numpy(ids.copy())
-
-    def has(self, tensor: Any) -> bool:
-        return hasattr(tensor, "there")
 
 
 @pytest.fixture(params=["cpu", "card"])
