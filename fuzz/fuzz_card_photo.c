@@ -72,6 +72,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
             continue;
         leat_card_write(&photo, &source, photo_add(&batch, &photo));
         photo_run(&batch);
+        FUZZ_ASSERT(leat_card_check(&photo, &source, leat_cpu_isa()) == !batch.faults[0]);
         check(payload, payload_length, &photo, batch.faults[0], resized ? NULL : batch.out);
         photo_batch_destroy(&batch);
     }

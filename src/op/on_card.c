@@ -64,7 +64,8 @@ static bool plan(const struct leat_compiled *c, struct leat_stage_work *work, co
         (stage->in.exif && original.orientation != 1) || leat_jpeg_fast_frame(row->data, row->length, &frame, NULL) ||
         leat_stage_view(stage, work, row->key, frame.width, frame.height, &view, NULL) || !card_view(&view, &wanted) ||
         wanted.window_size[0] != leat_type_width(&c->out) || wanted.window_size[1] != leat_type_height(&c->out) ||
-        leat_card_plan(row->data, row->length, &wanted, photo, source, NULL))
+        leat_card_plan(row->data, row->length, &wanted, photo, source, NULL) ||
+        !leat_card_check(photo, source, work->kernels->isa))
         return false;
     work->w = frame.width;
     work->h = frame.height;

@@ -1,7 +1,7 @@
 /*
- * Planning what a card decodes. The host checks all that is few: the header, the ends of the rows, and the view; the
- * kernels check the streams of each row, which is most of reading them. Rows travel whole, those of the rows of MCUs
- * that the box needs; so the bytes that travel are one range of the form.
+ * Planning what a card decodes. leat_card_plan checks all that is few: the header, the ends of the rows, and the view;
+ * leat_card_check counts the streams of each row, as the kernels do once more. Rows travel whole, those of the rows of
+ * MCUs that the box needs; so the bytes that travel are one range of the form.
  */
 #include "codec/jpeg/card_plan.h"
 
@@ -192,6 +192,22 @@ int leat_card_plan(const void *data, size_t length, const struct leat_card_view 
     p->colour = f->colour;
     p->form = LEAT_CARD_FAST;
     return LEAT_OK;
+}
+
+bool leat_card_check(const struct leat_card_photo *photo, const struct leat_card_source *source, enum leat_isa isa)
+{
+    leat_jpeg_check_row_fn *const good = leat_jpeg_check_row(isa);
+    const uint8_t *row = source->rows, *end = source->ends;
+    for (uint32_t i = 0; i < photo->n_rows;)
+        for (unsigned c = 0; c < photo->n_planes; c++)
+            for (uint32_t v = 0; v < photo->plane[c].v; v++, i++, end += 4) {
+                const struct leat_card_plane *plane = &photo->plane[c];
+                const uint8_t *const next = source->rows + (leat_get_u32(end) - source->begin);
+                if (!good(row, (size_t)(next - row), plane->blocks_w, plane->check0, plane->check1))
+                    return false;
+                row = next;
+            }
+    return true;
 }
 
 void leat_card_write(const struct leat_card_photo *photo, const struct leat_card_source *source, uint8_t *to)

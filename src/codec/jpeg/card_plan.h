@@ -4,6 +4,7 @@
  * processor makes.
  *
  *     leat_card_plan     checks a form, and describes the photo: struct leat_card_photo
+ *     leat_card_check    checks the bytes that travel
  *     leat_card_write    writes the bytes that travel, of which photo->bytes says how many
  *     leat_card_place    gives the photos of a batch their places
  *     leat_card_fault    says what the card has found
@@ -15,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/cpu.h"
 #include "codec/jpeg/card_photo.h"
 #include "kernels/weights.h"
 #include "leat/leat.h"
@@ -37,12 +39,14 @@ struct leat_card_source {
 };
 
 /* Describes the photo that `data`, a decode-fast form, holds; it must stay until leat_card_write. Bytes may be hostile.
- * Any thread; allocates nothing. Errors: DECODE (the bytes make no sense; those of single rows are found by the card,
- * which then says so), UNSUPPORTED (the processor is to decode it: four components, NEAREST, or a box of more than
- * LEAT_CARD_MAX_PIXELS), INVALID (the view reaches outside of the photo). */
+ * Any thread; allocates nothing. Errors: DECODE (the bytes make no sense; those of single rows are found by
+ * leat_card_check, and by the card), UNSUPPORTED (the processor is to decode it: four components, NEAREST, or a box of
+ * more than LEAT_CARD_MAX_PIXELS), INVALID (the view reaches outside of the photo). */
 #define LEAT_CARD_MAX_PIXELS (UINT32_C(1) << 25)
 int leat_card_plan(const void *data, size_t length, const struct leat_card_view *view, struct leat_card_photo *photo,
                    struct leat_card_source *source, struct leat_error *error);
+/* Whether the kernels will find no fault. 64 bytes behind the form are readable. */
+bool leat_card_check(const struct leat_card_photo *photo, const struct leat_card_source *source, enum leat_isa isa);
 /* `to`: photo->bytes, at a multiple of 16. */
 void leat_card_write(const struct leat_card_photo *photo, const struct leat_card_source *source, uint8_t *to);
 

@@ -68,6 +68,13 @@ static inline leat_jpeg_unpack_row_fn *leat_jpeg_unpack_row(enum leat_isa isa)
 {
     return LEAT_OF_ISA(isa, leat_jpeg_unpack_row);
 }
+/* Whether that makes sense of the columns, without dc_only. */
+typedef bool leat_jpeg_check_row_fn(const uint8_t *row, size_t length, uint32_t blocks, uint32_t x0, uint32_t x1);
+extern leat_jpeg_check_row_fn leat_jpeg_check_row_portable, leat_jpeg_check_row_avx2, leat_jpeg_check_row_avx512;
+static inline leat_jpeg_check_row_fn *leat_jpeg_check_row(enum leat_isa isa)
+{
+    return LEAT_OF_ISA(isa, leat_jpeg_check_row);
+}
 
 /* All blocks of a payload, as leat_jpeg_coefficients holds them. DECODE, NOMEM. */
 int leat_jpeg_fast_read_all(struct leat_jpeg_fast *fast, int16_t *const of[LEAT_JPEG_MAX_COMPONENTS],

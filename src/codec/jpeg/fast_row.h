@@ -216,12 +216,34 @@ LEAT_INLINE bool leat_unpack_row(void (*unpack_dc)(const struct leat_jpeg_stream
     return true;
 }
 
-/* The function for an instruction set, of the steps unpack_dc and unpack_rest. */
+/* Whether leat_unpack_row would make sense of a row, all but the values of which are counted. */
+LEAT_INLINE bool leat_check_row(const uint8_t *row, size_t length, uint32_t blocks, uint32_t x0, uint32_t x1)
+{
+    struct leat_jpeg_streams s;
+    uint32_t mask_bytes_before, mask_bytes;
+    unsigned beyond = 0; /* the last byte of masks of eight: its last bit would be coefficient 64 */
+    if (!leat_locate_heads(&s, row, length, blocks, x0, &mask_bytes_before, &mask_bytes) ||
+        !leat_locate_rest(&s, length, blocks, x0, x1, mask_bytes_before, mask_bytes))
+        return false;
+    for (uint32_t x = x0; x < x1; x++) {
+        const unsigned bytes = row[x] & 15;
+        s.mask += bytes;
+        beyond |= s.mask[-1] & (bytes == 8 ? 0x80 : 0);
+    }
+    return !beyond;
+}
+
+/* The functions for an instruction set, the first of the steps unpack_dc and unpack_rest. */
 #define LEAT_JPEG_UNPACK_ROW(NAME, TARGET)                                                                             \
     TARGET bool NAME(const uint8_t *row, size_t length, uint32_t blocks, uint32_t x0, uint32_t x1, bool dc_only,       \
                      const struct leat_jpeg_fast_scratch *scratch, int16_t *out, uint8_t *last)                        \
     {                                                                                                                  \
         return leat_unpack_row(unpack_dc, unpack_rest, row, length, blocks, x0, x1, dc_only, scratch, out, last);      \
+    }
+#define LEAT_JPEG_CHECK_ROW(NAME, TARGET)                                                                              \
+    TARGET bool NAME(const uint8_t *row, size_t length, uint32_t blocks, uint32_t x0, uint32_t x1)                     \
+    {                                                                                                                  \
+        return leat_check_row(row, length, blocks, x0, x1);                                                            \
     }
 
 #endif

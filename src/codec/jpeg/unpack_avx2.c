@@ -172,5 +172,6 @@ TARGET static bool unpack_rest(struct leat_jpeg_streams *s, uint32_t n, const ui
 
 #define unpack_dc leat_unpack_dc
 LEAT_JPEG_UNPACK_ROW(leat_jpeg_unpack_row_avx2, TARGET)
+LEAT_JPEG_CHECK_ROW(leat_jpeg_check_row_avx2, TARGET)
 
 #endif

@@ -173,5 +173,6 @@ TARGET static bool unpack_rest(struct leat_jpeg_streams *s, uint32_t n, const ui
 }
 
 LEAT_JPEG_UNPACK_ROW(leat_jpeg_unpack_row_avx512, TARGET)
+LEAT_JPEG_CHECK_ROW(leat_jpeg_check_row_avx512, TARGET)
 
 #endif

@@ -80,3 +80,4 @@ static bool unpack_rest(struct leat_jpeg_streams *s, uint32_t n, const uint8_t *
 
 #define unpack_dc leat_unpack_dc
 LEAT_JPEG_UNPACK_ROW(leat_jpeg_unpack_row_portable, )
+LEAT_JPEG_CHECK_ROW(leat_jpeg_check_row_portable, )

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "codec/jpeg/fast.h"
+#include "codec/jpeg/fast_format.h"
 #include "op/program.h"
 
 static struct leat_error error;
@@ -195,13 +196,24 @@ TEST(a_broken_photo_fails_as_any_other)
     assert_non_null(strstr(error.message, "its parts are not as long as it is"));
     assert_int_equal(leat_scratch_health(scratch), LEAT_HEALTH_BROKEN);
     row.length += 3;
+    struct leat_jpeg_fast_parts parts; /* a row of blocks that makes no sense, under a checksum that is right */
+    assert_ok(leat_jpeg_fast_parse(row.data, row.length, &parts, &error));
+    for (unsigned i = 0; i < 4; i++)
+        v.photo.data[(size_t)(parts.rows - v.photo.data) + i] ^= 0x0f;
+    assert_int_equal(
+        leat_program_apply_tuple(left, 0, scratch, &row, (void *const[]){NULL, &photo}, steps, &failed, &error),
+        LEAT_E_DECODE);
+    assert_non_null(strstr(error.message, "row 0 of its blocks makes no sense"));
+    assert_int_equal(leat_scratch_health(scratch), LEAT_HEALTH_BROKEN);
+    for (unsigned i = 0; i < 4; i++)
+        v.photo.data[(size_t)(parts.rows - v.photo.data) + i] ^= 0x0f;
     assert_ok(leat_program_apply_tuple(left, 0, scratch, &row, (void *const[]){NULL, &photo}, steps, &failed, &error));
     assert_int_equal(leat_scratch_health(scratch), LEAT_HEALTH_UNCHECKED);
     assert_int_equal(photo.form, LEAT_CARD_FAST);
     struct leat_step_time times[4];
     assert_int_equal(leat_scratch_times(scratch, times, 4), 3); /* Decode, the crop, and what the card is told */
     assert_string_equal(times[1].step, "RandomResizedCrop");
-    assert_int_equal(times[1].rows, 2);
+    assert_int_equal(times[1].rows, 3);
     photo_batch_destroy(&batch);
     leat_scratch_free(scratch);
     leat_program_free(left);

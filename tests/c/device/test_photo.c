@@ -108,6 +108,8 @@ static void add(const char *name, const uint8_t *data, size_t length, const stru
     assert_ok(leat_card_plan(data, length, view, &photo, &source, &error));
     assert_true(batch.n < MOST);
     expected[batch.n] = expected_of(data, length, view);
+    for (enum leat_isa isa = LEAT_ISA_PORTABLE; isa <= leat_cpu_isa(); isa++)
+        assert_int_equal(leat_card_check(&photo, &source, isa), expected[batch.n] != NULL);
     snprintf(labels[batch.n], sizeof *labels,
              "%.60s, %u x %u at %u, %u to %u x %u, window %u x %u at %u, %u, filter %d, mirrored %d %d, flip %d %d",
              name, view->source_size[0], view->source_size[1], view->source[0], view->source[1], view->grid[0],
