@@ -3,8 +3,8 @@
     python bench/device_photos.py [--seconds 4] [--batch 128] [--workers N] [--ways NAME ...] [--without-card]
 
 JPEGs of 500 x 400 that lie in memory become a random crop of 224, flipped and normalised; then a small ResNet takes a
-step of training. What is decoded on the processor is copied as PyTorch's users do it: in a stream beside the step, one
-batch ahead, without blocking; its loaders pin their batches. For each way there is a line:
+step of training. PyTorch's users copy what the processor decodes in a stream beside the step, one batch ahead, without
+blocking, and pin their batches; so does this file. It writes a line for each way:
 
     photos_per_s   of all steps in the measured seconds, which follow as many that warm up
     idle           the share of the time in which the card is in no step, by its events around each

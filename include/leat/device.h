@@ -153,8 +153,8 @@ LEAT_API void leat_device_batches_close(struct leat_device_batches *batches);
 /* JSON text, freed with leat_free; docs/device.md names the keys. NOMEM. */
 LEAT_API int leat_device_batches_stats(struct leat_device_batches *batches, char **json, struct leat_error *error);
 
-/* The batch on the card; `stream` (as of leat_device_rows_gather) waits for it. What the caller does with its memory,
- * it does in that stream, or makes that wait for it before letting go. Outputs of `batch` that have travelled are
+/* The batch on the card; `stream` (as of leat_device_rows_gather) waits for it. The caller uses its memory in that
+ * stream, or makes the stream wait for other uses before letting go. Outputs of `batch` that have travelled are
  * there no more, text and images of open size stay. After an error the batch is as before, and may be taken again.
  * Errors: BUDGET, NOMEM (with numbers), IO, INVALID (an output does not fit its table), CLOSED, FORKED. */
 LEAT_API int leat_device_batches_take(struct leat_device_batches *batches, struct leat_batch *batch, void *stream,

@@ -21,7 +21,7 @@ struct leat_port_options {
     const char *folder;
     const char *group; /* a group, by name or number, whose members may attach too; NULL: this user alone */
     const char *about; /* a JSON object for attached readers (leat_attached_about); NULL: {} */
-    /* Of a card to which batches go before they are published, once for all readers there (leat_device_mirrors_of); it
+    /* The card to which batches go before they are published, once for all readers there (leat_device_mirrors_of); this
      * stays until the port is closed. NULL: none */
     const struct leat_mirrors *mirrors;
 };

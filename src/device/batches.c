@@ -593,7 +593,8 @@ static void take_output(struct leat_device_batch *t, struct leat_batch *b, size_
         b->buffers[o] = NULL;
 }
 
-/* What the card has found in photos that it decodes: it is waited for, as it is for the error of any other photo. */
+/* Waits for the card to decode its photos. An error: it found a fault in one, whose bytes have changed since
+ * leat_card_check. */
 static int check_photos(const struct leat_device_batches *d, const struct leat_device_batch *t,
                         const struct leat_batch *b, struct leat_error *error)
 {

@@ -1,7 +1,7 @@
 /*
- * Coefficients, and the first pass of the inverse DCT: a thread for each column of a block. Of its eight coefficients
- * those that are not 0 are found by counting: the ones in the mask before a coefficient say its number among the
- * block's, by which the streams have it. So no coefficient goes through memory.
+ * Coefficients, and the first pass of the inverse DCT: a thread for each column of a block. The thread finds those
+ * of its eight coefficients that are not 0 by counting: the ones in the mask before a coefficient say its number among
+ * the block's, by which the streams have it. So no coefficient goes through memory.
  */
 #include "codec/jpeg/idct_pass.h"
 #include "device/kernels/photo.cu.h"
