@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/hash.h"
+#include "format/kept.h"
 #include "format/text_index.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -19,7 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     if (leat_text_index_load(&x, path, source, 1,
-                             &(struct leat_text_care){.small = LEAT_TEXT_INDEX_SMALL, .trusts = true})) {
+                             &(struct leat_text_care){.small = LEAT_KEPT_SMALL, .trusts = true})) {
         uint64_t sum = 0;
         for (uint64_t i = 0; i < x.count; i++)
             sum += x.lines[i].offset + x.lines[i].check;

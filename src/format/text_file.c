@@ -4,12 +4,15 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/search.h"
+#include "format/compressed.h"
 #include "format/fingerprint.h"
+#include "format/kept.h"
 #include "io/guard.h"
 
 int leat_text_file_fail(const struct leat_text_file *t, const struct leat_text_bad *bad, int code,
@@ -20,6 +23,102 @@ int leat_text_file_fail(const struct leat_text_file *t, const struct leat_text_b
                         bad->line ? bad->line : bad->record, bad->at, leat_json_fault_text((unsigned)bad->fault));
 }
 
+/* ---- the index ------------------------------------------------------------------------------- */
+
+enum { PATH = 4096 + 64, TELL = 16 << 20 };
+
+struct making {
+    struct leat_text_file *t;
+    const struct leat_open_options *options;
+    struct leat_text_stream *stream;
+    uint64_t done, told;
+};
+
+static int take(void *user, const uint8_t *bytes, size_t n, struct leat_error *error)
+{
+    struct making *m = user;
+    int rc = leat_text_stream_push(m->stream, bytes, n, error);
+    m->done += n;
+    if (!rc && m->options->progress && m->done - m->told >= TELL) {
+        m->told = m->done;
+        if (m->options->progress(m->options->user, m->done, 0))
+            rc = leat_fail(error, LEAT_E_CANCELLED, "reading %s was stopped", m->t->path);
+    }
+    return rc;
+}
+
+/* The frames become the index's. */
+static int keep_frames(struct leat_text_file *t, struct leat_compressed *d, struct leat_error *error)
+{
+    struct leat_text_index *x = &t->index;
+    struct leat_frame *room = leat_text_index_room(x, d->n_frames + 1, sizeof *room);
+    if (!room)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", t->path);
+    memcpy(room, d->frames, (d->n_frames + 1) * sizeof *room);
+    x->frames = d->n_frames ? room : NULL;
+    x->n_frames = d->n_frames;
+    x->copy_bytes = d->copy_bytes;
+    return LEAT_OK;
+}
+
+/* Reads the file in order, decodes it and indexes it. */
+static int make_streamed(struct leat_text_file *t, const struct leat_open_options *options, enum leat_text_mode mode,
+                         enum leat_compression compression, const char *copy, bool *lasting, struct leat_error *error)
+{
+    struct making m = {.t = t, .options = options};
+    struct leat_compressed d = {0};
+    int rc = leat_text_stream_begin(t->path, &(struct leat_text_scan){.mode = mode}, &m.stream, error);
+    if (rc)
+        return rc;
+    rc = leat_compressed_read(t->file, compression, copy, take, &m, &d, error);
+    const int end = leat_text_stream_end(m.stream, !rc, &t->index, rc ? NULL : error);
+    rc = rc ? rc : end;
+    t->decoded = d.file;
+    t->index.bytes = rc ? 0 : d.file->size;
+    rc = rc || !d.frames ? rc : keep_frames(t, &d, error);
+    *lasting = d.lasting;
+    leat_free(d.frames);
+    return rc;
+}
+
+/* Reads the index where it is kept, or makes it and keeps it; `decoded` is opened. */
+static int make_index(struct leat_text_file *t, const struct leat_open_options *options, enum leat_text_mode mode,
+                      bool careful, struct leat_error *error)
+{
+    char place[4096], copy[PATH] = "";
+    enum leat_compression compression;
+    int rc = leat_compression_of(t->file, &compression, error);
+    if (rc)
+        return rc;
+    const struct leat_text_care care = {.small = LEAT_KEPT_SMALL, .careful = careful};
+    bool kept = mode != LEAT_TEXT_FILE && leat_kept_path(t->path, options->index_dir, place, sizeof place);
+    if (kept)
+        leat_compressed_copy_place(place, copy, sizeof copy);
+    if (kept && leat_text_index_load(&t->index, place, t->file, mode, &care)) {
+        const struct leat_text_index *x = &t->index;
+        if (!leat_compressed_open(t->file, compression, copy, x->frames, (size_t)x->n_frames, x->copy_bytes, &t->decoded,
+                               NULL))
+            return LEAT_OK;
+        leat_text_index_destroy(&t->index);
+    }
+    if (kept && options->index_dir)
+        mkdir(options->index_dir, 0777);
+    if (compression || mode == LEAT_TEXT_BLANK || mode == LEAT_TEXT_FILE) {
+        bool lasting;
+        rc = make_streamed(t, options, mode, compression, copy, &lasting, error);
+        kept = kept && lasting;
+    } else {
+        const struct leat_text_scan scan = {.mode = mode, .progress = options->progress, .user = options->user};
+        t->decoded = leat_io_retain(t->file);
+        rc = leat_text_scan_file(t->file, &scan, &t->index, error);
+    }
+    if (!rc && kept && !(rc = leat_text_file_refresh(t, error)))
+        leat_text_index_save(&t->index, place, t->file, mode);
+    return rc;
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
 int leat_text_file_open(const char *path, const struct leat_open_options *options, enum leat_text_mode mode,
                         bool careful, struct leat_text_file *t, struct leat_error *error)
 {
@@ -29,7 +128,7 @@ int leat_text_file_open(const char *path, const struct leat_open_options *option
     if (!(t->path = leat_strdup(path)))
         leat_fail(error, rc, "no memory to open %s", path);
     else if (!(rc = leat_io_open(path, &t->file, error)) && !(rc = leat_io_stamp(t->file, &t->stamp, &size, error)))
-        rc = leat_text_file_index(t, options, mode, careful, error);
+        rc = make_index(t, options, mode, careful, error);
     if (!rc)
         rc = leat_text_file_refresh(t, error);
     rc = rc ? rc : leat_text_file_judge(t, options, error);
@@ -75,6 +174,8 @@ uint64_t leat_text_file_record(const struct leat_text_file *t, uint64_t sample, 
     /* and as many as broken ones stand before the sample: bad[k].record - k rises */
     return sample + LEAT_BISECT(i, 0, x->n_bad, x->bad[i].record - i <= sample);
 }
+
+/* ---- records --------------------------------------------------------------------------------- */
 
 /* The index or the copy of a file does not fit it, or no longer: without the index, the next opening makes both anew.
  */

@@ -41,9 +41,6 @@ void leat_text_file_close(struct leat_text_file *file);
 /* Counts the samples, once it is known which records are broken. CORRUPT: with LEAT_BAD_RAISE the first is an error. */
 int leat_text_file_judge(struct leat_text_file *file, const struct leat_open_options *options,
                          struct leat_error *error);
-/* Reads the index where it is kept, or makes it and keeps it; `decoded` is opened. text_compressed.c */
-int leat_text_file_index(struct leat_text_file *file, const struct leat_open_options *options, enum leat_text_mode mode,
-                         bool careful, struct leat_error *error);
 /* The record of a sample, and in *bad, if it is broken, what is wrong with it. */
 uint64_t leat_text_file_record(const struct leat_text_file *file, uint64_t sample, const struct leat_text_bad **bad);
 /* Fills the error about a broken record, of which the line may not be known (0); returns `code`. */

@@ -14,8 +14,7 @@
 #include <stdint.h>
 
 #include "format/json_record.h"
-#include "io/file.h"
-#include "io/zstd.h"
+#include "io/frames.h"
 
 /* A record: a line without the white space around it. */
 struct leat_text_line {
@@ -64,7 +63,7 @@ struct leat_text_index {
     struct leat_property_tree tree;
     struct leat_text_property *properties; /* tree.n */
     uint64_t sums[2][2];                   /* for the fingerprint: of all records; of the good ones */
-    const struct leat_zstd_frame *frames;  /* n_frames + 1; NULL: the file is not compressed */
+    const struct leat_frame *frames;  /* n_frames + 1; NULL: the file is not compressed */
     uint64_t n_frames;
     uint64_t copy_bytes; /* above 0: the frames are those of a copy, which has so many bytes */
     /* owned */
@@ -86,19 +85,12 @@ void leat_text_index_destroy(struct leat_text_index *index);
 /* How many broken records are before or at `record`; whether it is one of them: then *bad is it. */
 uint64_t leat_text_index_bad(const struct leat_text_index *index, uint64_t record, const struct leat_text_bad **bad);
 
-/* The place of the index of a file: beside it, or in `dir` (which is made) under a name from its absolute path. A path
- * that is remote has none without `dir`: false. */
-bool leat_text_index_path(const char *source, const char *dir, char *out, size_t room);
-/* A name beside `path`, of no other thread or process, under which a file is written that is then renamed to `path`.
- * False: it does not fit. */
-bool leat_text_partial_name(char *name, size_t room, const char *path);
 /* How an index file is read. */
 struct leat_text_care {
     uint64_t small; /* one of more bytes is mapped */
     bool careful;   /* lines and columns of a mapped one are compared with their checksums, too */
     bool trusts;    /* neither checksums nor the source are compared: for fuzzers, which guess no checksum */
 };
-#define LEAT_TEXT_INDEX_SMALL (UINT64_C(64) << 20)
 /* Reads the index of a source. False: there is none, or it is of another source, or of other contents, or damaged; then
  * it is made anew. `mode` tells kinds of indexes apart. */
 bool leat_text_index_load(struct leat_text_index *index, const char *path, struct leat_io_file *source, uint64_t mode,

@@ -12,22 +12,21 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "format/kept.h"
 #include "format/text_index.h"
 #include "io/guard.h"
 
-enum { VERSION = 3, PIECES = 16, END = 64 << 10, PIECE = 4 << 10 };
+enum { VERSION = 3 };
 static const char magic[8] = {'L', 'E', 'A', 'T', 'L', 'I', 'N', 'E'};
 
 struct header {
@@ -62,7 +61,7 @@ static bool place_parts(const struct header *h, struct parts *p)
     } all[] = {{&p->bad, h->n_bad, sizeof(struct leat_text_bad)},
                {&p->nodes, h->n_nodes, sizeof(struct node)},
                {&p->keys, h->keys_bytes, 1},
-               {&p->frames, h->n_frames ? h->n_frames + 1 : 0, sizeof(struct leat_zstd_frame)},
+               {&p->frames, h->n_frames ? h->n_frames + 1 : 0, sizeof(struct leat_frame)},
                {&p->lines, h->count, sizeof(struct leat_text_line)}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         *all[i].place = leat_align64(at);
@@ -72,39 +71,6 @@ static bool place_parts(const struct header *h, struct parts *p)
     }
     p->columns = leat_align64(at);
     return true;
-}
-
-/* ---- where it is ----------------------------------------------------------------------------- */
-
-bool leat_text_index_path(const char *source, const char *dir, char *out, size_t room)
-{
-    if (!dir)
-        return !leat_io_is_remote(source) && (size_t)snprintf(out, room, "%s.leat-index", source) < room;
-    char *whole = leat_io_is_remote(source) ? NULL : realpath(source, NULL);
-    const char *path = whole ? whole : source, *slash = strrchr(path, '/');
-    const bool good = (size_t)snprintf(out, room, "%s/%.100s-%016" PRIx64 ".leat-index", dir, slash ? slash + 1 : path,
-                                       leat_hash64(path, strlen(path))) < room;
-    free(whole);
-    return good;
-}
-
-/* A hash of pieces of the source: its beginning, its end and some between. */
-static bool hash_pieces(struct leat_io_file *file, uint64_t *out)
-{
-    uint8_t *piece = leat_alloc(END);
-    uint64_t hashes[PIECES + 2] = {0};
-    bool good = piece;
-    for (size_t i = 0; i < PIECES + 2 && good; i++) {
-        const uint64_t most = i < 2 ? END : PIECE, n = file->size < most ? file->size : most,
-                       at = i == 0   ? 0
-                            : i == 1 ? file->size - n
-                                     : (file->size - n) / (PIECES + 1) * (i - 1);
-        good = !leat_io_read(file, at, n, piece, NULL);
-        hashes[i] = good ? leat_hash64(piece, (size_t)n) : 0;
-    }
-    leat_free(piece);
-    *out = leat_hash64(hashes, sizeof hashes);
-    return good;
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -282,7 +248,7 @@ static bool take_catalogue(struct reading *r)
 static bool is_of(const struct header *h, struct leat_io_file *source)
 {
     uint64_t pieces;
-    return h->source_bytes == source->size && h->source_mtime_ns == source->mtime_ns && hash_pieces(source, &pieces) &&
+    return h->source_bytes == source->size && h->source_mtime_ns == source->mtime_ns && leat_kept_pieces(source, &pieces) &&
            pieces == h->source_pieces;
 }
 
@@ -356,16 +322,6 @@ bool leat_text_index_load(struct leat_text_index *x, const char *path, struct le
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
-
-bool leat_text_partial_name(char *name, size_t room, const char *path)
-{
-    static _Atomic unsigned counter;
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    const int n = snprintf(name, room, "%s.%ld-%u-%09ld.partial", path, (long)getpid(), atomic_fetch_add(&counter, 1),
-                           (long)now.tv_nsec);
-    return n > 0 && (size_t)n < room;
-}
 
 struct writing {
     FILE *file;
@@ -472,22 +428,10 @@ static bool hash_catalogue(const struct leat_text_index *x, struct header *h, co
     return true;
 }
 
-/* Whether the folder of the path may be written, by its mode: root may write anywhere, and should not. */
-static bool may_write(const char *path)
-{
-    char folder[4096];
-    struct stat st;
-    const char *slash = strrchr(path, '/');
-    if ((size_t)snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".") >=
-        sizeof folder)
-        return false;
-    return !stat(folder, &st) && st.st_mode & (S_IWUSR | S_IWGRP | S_IWOTH) && !access(folder, W_OK);
-}
-
 bool leat_text_index_forget(const struct leat_text_index *x)
 {
     struct stat st;
-    return !x->path || stat(x->path, &st) || st.st_ino != x->inode || (may_write(x->path) && !unlink(x->path));
+    return !x->path || stat(x->path, &st) || st.st_ino != x->inode || (leat_kept_may_write(x->path) && !unlink(x->path));
 }
 
 bool leat_text_index_save(struct leat_text_index *x, const char *path, struct leat_io_file *source, uint64_t mode)
@@ -509,8 +453,8 @@ bool leat_text_index_save(struct leat_text_index *x, const char *path, struct le
     struct parts parts;
     memcpy(h.magic, magic, 8);
     memcpy(h.sums, x->sums, sizeof h.sums);
-    if (!may_write(path) || !hash_pieces(source, &h.source_pieces) || !place_parts(&h, &parts) ||
-        !leat_text_partial_name(temporary, sizeof temporary, path))
+    if (!leat_kept_may_write(path) || !leat_kept_pieces(source, &h.source_pieces) || !place_parts(&h, &parts) ||
+        !leat_kept_partial_name(temporary, sizeof temporary, path))
         return false;
     struct node *nodes = leat_new_array(x->tree.n, sizeof *nodes);
     struct writing w = {.at = sizeof h};

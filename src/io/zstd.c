@@ -92,11 +92,11 @@ static int pass_frame(struct walk *w, uint64_t *at, uint64_t *most, struct leat_
     return *at <= w->file->size ? LEAT_OK : leat_io_damaged(w->file, begin, "it ends in the middle", error);
 }
 
-int leat_zstd_find(struct leat_io_file *file, struct leat_zstd_frame **out, size_t *n, bool *is_long,
+int leat_zstd_find(struct leat_io_file *file, struct leat_frame **out, size_t *n, bool *is_long,
                    struct leat_error *error)
 {
     struct walk *w = leat_new(struct walk);
-    struct leat_zstd_frame *frames = NULL;
+    struct leat_frame *frames = NULL;
     size_t room = 0;
     uint64_t at = 0, most, open = 0; /* bytes that the last entry gives at most */
     int rc = w ? LEAT_OK : leat_fail(error, LEAT_E_NOMEM, "no memory to read %s", file->path);
@@ -116,7 +116,7 @@ int leat_zstd_find(struct leat_io_file *file, struct leat_zstd_frame **out, size
                 rc = leat_fail(error, LEAT_E_NOMEM, "no memory to read %s", file->path);
                 break;
             }
-            frames[(*n)++] = (struct leat_zstd_frame){.in = begin};
+            frames[(*n)++] = (struct leat_frame){.in = begin};
             open = 0;
         }
         open += most;
@@ -127,7 +127,7 @@ int leat_zstd_find(struct leat_io_file *file, struct leat_zstd_frame **out, size
         *out = NULL;
         return rc ? rc : leat_io_damaged(file, 0, "it is empty", error);
     }
-    frames[*n] = (struct leat_zstd_frame){.in = file->size};
+    frames[*n] = (struct leat_frame){.in = file->size};
     *out = frames;
     return LEAT_OK;
 }
@@ -170,7 +170,7 @@ static int scan_part(struct scan *s, struct leat_io_file *file, uint64_t begin, 
     return state ? leat_io_damaged(file, end, "it ends in the middle", error) : LEAT_OK;
 }
 
-int leat_zstd_scan(struct leat_io_file *file, struct leat_zstd_frame *frames, size_t n,
+int leat_zstd_scan(struct leat_io_file *file, struct leat_frame *frames, size_t n,
                    int (*sink)(void *user, const uint8_t *bytes, size_t n, struct leat_error *error), void *user,
                    struct leat_error *error)
 {
@@ -192,66 +192,21 @@ int leat_zstd_scan(struct leat_io_file *file, struct leat_zstd_frame *frames, si
     return rc;
 }
 
-/* The user of a file of blocks. */
-struct frames {
-    struct leat_io_file *file;
-    size_t n;
-    uint64_t *ins, *outs;
-};
-
-static void close_frames(void *user)
+static int decode_frame(struct leat_io_file *file, uint64_t at, const uint8_t *bytes, size_t n, uint8_t *to,
+                        size_t out_bytes, struct leat_error *error)
 {
-    struct frames *f = user;
-    leat_io_release(f->file);
-    leat_free(f->ins);
-    leat_free(f->outs);
-    leat_free(f);
+    const size_t got = ZSTD_decompress(to, out_bytes, bytes, n);
+    if (got == out_bytes)
+        return LEAT_OK;
+    return leat_io_damaged(
+        file, at, ZSTD_isError(got) ? ZSTD_getErrorName(got) : "a frame has another length than when it was read",
+        error);
 }
 
-static int decode_block(void *user, size_t block, uint8_t *to, struct leat_error *error)
-{
-    const struct frames *f = user;
-    const size_t in_bytes = (size_t)(f->ins[block + 1] - f->ins[block]),
-                 out_bytes = (size_t)(f->outs[block + 1] - f->outs[block]);
-    uint8_t *in = leat_alloc(in_bytes + 1);
-    if (!in)
-        return leat_fail(error, LEAT_E_NOMEM, "no memory to decode %s", f->file->path);
-    int rc = leat_io_read(f->file, f->ins[block], in_bytes, in, error);
-    if (!rc) {
-        const size_t got = ZSTD_decompress(to, out_bytes, in, in_bytes);
-        if (got != out_bytes)
-            rc = leat_io_damaged(
-                f->file, f->ins[block],
-                ZSTD_isError(got) ? ZSTD_getErrorName(got) : "a frame has another length than when it was read", error);
-    }
-    leat_free(in);
-    return rc;
-}
-
-int leat_zstd_open(struct leat_io_file *file, const struct leat_zstd_frame *frames, size_t n, struct leat_io_file **out,
+int leat_zstd_open(struct leat_io_file *file, const struct leat_frame *frames, size_t n, struct leat_io_file **out,
                    struct leat_error *error)
 {
-    struct frames *f = leat_new(struct frames);
-    *out = NULL;
-    if (!f || !(f->ins = leat_new_array(n + 1, sizeof *f->ins)) ||
-        !(f->outs = leat_new_array(n + 1, sizeof *f->outs))) {
-        if (f)
-            close_frames(f);
-        return leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", file->path);
-    }
-    for (size_t i = 0; i <= n; i++) {
-        f->ins[i] = frames[i].in;
-        f->outs[i] = frames[i].out;
-    }
-    f->n = n;
-    f->file = leat_io_retain(file);
-    int rc = leat_blocks_open(
-        &(struct leat_blocks){
-            .path = file->path, .n = n, .starts = f->outs, .decode = decode_block, .close = close_frames, .user = f},
-        out, error);
-    if (rc)
-        close_frames(f);
-    return rc;
+    return leat_frames_open(file, frames, n, decode_frame, out, error);
 }
 
 /* ---- copies ---------------------------------------------------------------------------------- */
@@ -260,7 +215,7 @@ struct leat_zstd_copy {
     int descriptor;
     const char *path;
     ZSTD_CCtx *z;
-    struct leat_zstd_frame *frames;
+    struct leat_frame *frames;
     size_t n, room, filled, out_room;
     uint64_t in, out; /* bytes written, bytes compressed */
     uint8_t *open, *packed;
@@ -295,7 +250,7 @@ static int write_frame(struct leat_zstd_copy *c, struct leat_error *error)
         return leat_fail(error, LEAT_E_NOMEM, "no memory to write %s", c->path);
     if (leat_write_at(c->descriptor, c->packed, n, c->in) < n)
         return leat_fail_errno(error, LEAT_E_IO, "cannot write %s", c->path);
-    c->frames[c->n++] = (struct leat_zstd_frame){c->in, c->out};
+    c->frames[c->n++] = (struct leat_frame){c->in, c->out};
     c->in += n;
     c->out += c->filled;
     c->filled = 0;
@@ -317,12 +272,12 @@ int leat_zstd_copy_add(struct leat_zstd_copy *c, const uint8_t *bytes, size_t n,
     return rc;
 }
 
-int leat_zstd_copy_end(struct leat_zstd_copy *c, struct leat_zstd_frame **frames, size_t *n, uint64_t *bytes,
+int leat_zstd_copy_end(struct leat_zstd_copy *c, struct leat_frame **frames, size_t *n, uint64_t *bytes,
                        struct leat_error *error)
 {
     int rc = frames && c->filled ? write_frame(c, error) : LEAT_OK;
     if (frames && !rc) {
-        c->frames[c->n] = (struct leat_zstd_frame){c->in, c->out};
+        c->frames[c->n] = (struct leat_frame){c->in, c->out};
         *frames = c->frames;
         *n = c->n;
         *bytes = c->in;
