@@ -19,8 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (fd < 0 || write(fd, data, size) != (ssize_t)size || leat_io_from_memory("source", "{}", 2, &source, NULL))
         abort();
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    if (leat_text_index_load(&x, path, source, 1,
-                             &(struct leat_text_care){.small = LEAT_KEPT_SMALL, .trusts = true})) {
+    if (leat_text_index_load(&x, path, source, 1, &(struct leat_text_care){.small = LEAT_KEPT_SMALL, .trusts = true})) {
         uint64_t sum = 0;
         for (uint64_t i = 0; i < x.count; i++)
             sum += x.lines[i].offset + x.lines[i].check;

@@ -23,11 +23,11 @@ int leat_compression_of(struct leat_io_file *file, enum leat_compression *out, s
     uint8_t head[LEAT_BGZF_HEAD];
     const size_t n = file->size < sizeof head ? (size_t)file->size : sizeof head;
     const int rc = leat_io_read(file, 0, n, head, error);
-    *out = rc                               ? LEAT_COMPRESSION_NONE
-           : leat_bgzf_recognise(head, n)   ? LEAT_COMPRESSION_BGZF
-           : leat_gzip_recognise(head, n)   ? LEAT_COMPRESSION_GZIP
-           : leat_zstd_recognise(head, n)   ? LEAT_COMPRESSION_ZSTD
-                                            : LEAT_COMPRESSION_NONE;
+    *out = rc                             ? LEAT_COMPRESSION_NONE
+           : leat_bgzf_recognise(head, n) ? LEAT_COMPRESSION_BGZF
+           : leat_gzip_recognise(head, n) ? LEAT_COMPRESSION_GZIP
+           : leat_zstd_recognise(head, n) ? LEAT_COMPRESSION_ZSTD
+                                          : LEAT_COMPRESSION_NONE;
     return rc;
 }
 
@@ -134,7 +134,8 @@ static int read_copied(struct leat_io_file *file, bool gzip, const char *place, 
     else if (!rc)
         rc = leat_zstd_scan(file, d->frames, d->n_frames, take, r, error);
     if (r->copy) {
-        const int end = leat_zstd_copy_end(r->copy, rc ? NULL : &copied, &d->n_frames, &d->copy_bytes, rc ? NULL : error);
+        const int end =
+            leat_zstd_copy_end(r->copy, rc ? NULL : &copied, &d->n_frames, &d->copy_bytes, rc ? NULL : error);
         rc = rc ? rc : end;
     }
     leat_free(d->frames);
@@ -150,7 +151,7 @@ static int read_copied(struct leat_io_file *file, bool gzip, const char *place, 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
 int leat_compressed_find(struct leat_io_file *file, enum leat_compression compression, struct leat_compressed *out,
-                      struct leat_error *error)
+                         struct leat_error *error)
 {
     *out = (struct leat_compressed){.lasting = true};
     if (compression == LEAT_COMPRESSION_NONE)
@@ -164,8 +165,8 @@ int leat_compressed_find(struct leat_io_file *file, enum leat_compression compre
 }
 
 int leat_compressed_read(struct leat_io_file *file, enum leat_compression compression, const char *place,
-                      int (*sink)(void *user, const uint8_t *bytes, size_t n, struct leat_error *error), void *user,
-                      struct leat_compressed *out, struct leat_error *error)
+                         int (*sink)(void *user, const uint8_t *bytes, size_t n, struct leat_error *error), void *user,
+                         struct leat_compressed *out, struct leat_error *error)
 {
     struct reading r = {.sink = sink, .user = user};
     bool is_long = compression == LEAT_COMPRESSION_GZIP;
@@ -189,8 +190,8 @@ int leat_compressed_read(struct leat_io_file *file, enum leat_compression compre
 }
 
 int leat_compressed_open(struct leat_io_file *file, enum leat_compression compression, const char *place,
-                      const struct leat_frame *frames, size_t n_frames, uint64_t copy_bytes, struct leat_io_file **out,
-                      struct leat_error *error)
+                         const struct leat_frame *frames, size_t n_frames, uint64_t copy_bytes,
+                         struct leat_io_file **out, struct leat_error *error)
 {
     struct leat_io_file *copy = NULL;
     *out = NULL;

@@ -97,9 +97,9 @@ static bool is_right(const struct header *h, const struct leat_kept *wanted, con
             !leat_mul_u64(h->sections[i].count, h->sections[i].each, &bytes) ||
             !leat_add_u64(h->sections[i].at, bytes, &end) || end > file->size)
             return false;
-    return trusts || (h->hash == leat_hash64(h, offsetof(struct header, hash)) && h->source_bytes == source->size &&
-                      h->source_mtime_ns == source->mtime_ns && leat_kept_pieces(source, &pieces) &&
-                      pieces == h->source_pieces);
+    return trusts ||
+           (h->hash == leat_hash64(h, offsetof(struct header, hash)) && h->source_bytes == source->size &&
+            h->source_mtime_ns == source->mtime_ns && leat_kept_pieces(source, &pieces) && pieces == h->source_pieces);
 }
 
 bool leat_kept_load(struct leat_kept *k, const char *path, struct leat_io_file *source, const char kind[8], bool trusts)
@@ -129,6 +129,8 @@ bool leat_kept_load(struct leat_kept *k, const char *path, struct leat_io_file *
                    h.sections[i].hash;
     }
     memcpy(k->facts, h.facts, sizeof k->facts);
+    k->inode = st.st_ino;
+    k->path = good ? leat_strdup(path) : NULL;
     leat_io_release(file);
     if (!good)
         leat_kept_release(k);
@@ -139,8 +141,16 @@ void leat_kept_release(struct leat_kept *k)
 {
     leat_free(k->memory);
     leat_io_release(k->file);
+    leat_free(k->path);
     k->memory = NULL;
     k->file = NULL;
+    k->path = NULL;
+}
+
+bool leat_kept_forget(const char *path, uint64_t inode)
+{
+    struct stat st;
+    return stat(path, &st) || st.st_ino != inode || (leat_kept_may_write(path) && !unlink(path));
 }
 
 static bool write_all(FILE *file, const struct leat_kept *k, const struct header *h)
@@ -156,10 +166,11 @@ static bool write_all(FILE *file, const struct leat_kept *k, const struct header
     return good;
 }
 
-bool leat_kept_save(const struct leat_kept *k, const char *path, struct leat_io_file *source, const char kind[8])
+bool leat_kept_save(struct leat_kept *k, const char *path, struct leat_io_file *source, const char kind[8])
 {
     char temporary[4096 + 64];
     struct header h = {.source_bytes = source->size, .source_mtime_ns = source->mtime_ns};
+    struct stat st;
     uint64_t at = sizeof h;
     if (!leat_kept_may_write(path) || !leat_kept_pieces(source, &h.source_pieces) ||
         !leat_kept_partial_name(temporary, sizeof temporary, path))
@@ -183,7 +194,9 @@ bool leat_kept_save(const struct leat_kept *k, const char *path, struct leat_io_
     if (fd >= 0 && !file)
         close(fd);
     bool good = file && write_all(file, k, &h);
-    good = file && !fclose(file) && good && !rename(temporary, path);
+    good = file && !fclose(file) && good && !stat(temporary, &st) && !rename(temporary, path);
+    k->inode = good ? st.st_ino : 0;
+    k->path = good ? leat_strdup(path) : NULL;
     if (!good) {
         leat_log(LEAT_LOG_INFO, "the index %s cannot be written (%s%s): it is made again the next time", path,
                  strerror(errno), leat_if_full(errno));

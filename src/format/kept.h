@@ -44,6 +44,8 @@ struct leat_kept {
     struct leat_kept_section sections[LEAT_KEPT_SECTIONS];
     struct leat_io_file *file; /* that is mapped; read the sections inside leat_guarded (io/guard.h) */
     void *memory;              /* or the bytes that were read */
+    char *path;                /* where it is kept; NULL: nowhere */
+    uint64_t inode;            /* of that file */
 };
 /* Reads what was kept of `source`; `kind` of 8 bytes tells formats and their versions apart, and the `each` that are
  * given in *out have to be those of the file. `trusts`: neither checksums nor the source are compared: for fuzzers.
@@ -51,7 +53,10 @@ struct leat_kept {
 bool leat_kept_load(struct leat_kept *out, const char *path, struct leat_io_file *source, const char kind[8],
                     bool trusts);
 /* Writes it beside its place and renames it. False: it cannot be written, which is logged. */
-bool leat_kept_save(const struct leat_kept *kept, const char *path, struct leat_io_file *source, const char kind[8]);
+bool leat_kept_save(struct leat_kept *kept, const char *path, struct leat_io_file *source, const char kind[8]);
+/* Removes the file of what turned out to be wrong, unless another one is in its place by now. False: it is still
+ * there. Any thread. */
+bool leat_kept_forget(const char *path, uint64_t inode);
 void leat_kept_release(struct leat_kept *kept);
 
 #endif

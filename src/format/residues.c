@@ -104,7 +104,7 @@ static int find(void *user)
         return LEAT_OK;
     g->at = p[next - 1].at;
     g->skip = g->residue - p[next - 1].residue;
-    g->end = next < x->n_points[t] && p[next].residue < r[1].first ? p[next].at
+    g->end = next < x->n_points[t] && p[next].residue < r[1].first  ? p[next].at
              : t == LEAT_RESIDUES && x->kind == LEAT_SEQUENCE_FASTQ ? r->at + r->begin[1]
                                                                     : r[1].at;
     return LEAT_OK;
@@ -112,13 +112,18 @@ static int find(void *user)
 
 /* ---- copying --------------------------------------------------------------------------------- */
 
+/* The index does not fit the file, or no longer: without it, the next opening makes it anew. */
 static int changed(const struct reading *v, uint64_t record, uint64_t at)
 {
     const struct residues *f = v->file;
-    return leat_fail_at(&v->outer->error, LEAT_E_CHANGED, f->file.path, (int64_t)at,
-                        "%s, record %" PRIu64 ", byte %" PRIu64
-                        ": its lines do not end where its index says: the file was changed; open it again",
-                        f->file.path, record, at);
+    const struct leat_kept *kept = &f->index->kept;
+    const bool gone = !kept->path || leat_kept_forget(kept->path, kept->inode);
+    return leat_fail_at(
+        &v->outer->error, LEAT_E_CHANGED, f->file.path, (int64_t)at,
+        "%s, record %" PRIu64 ", byte %" PRIu64 ": its lines do not end where %s%s says: %s%s%s%sopen it again",
+        f->file.path, record, at, f->index->from_fai ? f->file.path : "its index", f->index->from_fai ? ".fai" : "",
+        f->index->from_fai ? "remove that, or make it anew, and " : "the file was changed; ", gone ? "" : "remove ",
+        gone ? "" : kept->path, gone ? "" : " and ");
 }
 
 struct source {
@@ -127,8 +132,8 @@ struct source {
 };
 
 /* Lines of one width: n residues from number `k` of the record on. Returns how many are good. */
-static uint64_t copy_even(const struct leat_sequence_record *r, enum leat_sequence_text t, uint64_t k, uint64_t n, const struct source *s,
-                          uint8_t *to)
+static uint64_t copy_even(const struct leat_sequence_record *r, enum leat_sequence_text t, uint64_t k, uint64_t n,
+                          const struct source *s, uint8_t *to)
 {
     const uint64_t line = r->line[t] ? r->line[t] : UINT64_MAX, between = r->width[t] - r->line[t];
     const uint64_t at = even_place(r, t, k);
@@ -144,7 +149,7 @@ static uint64_t copy_even(const struct leat_sequence_record *r, enum leat_sequen
         from += part;
         left = line;
         for (uint64_t i = 0; done < n && i < between; i++, from++)
-            if (from >= end || leat_is_residue(*from))
+            if (from >= end || !leat_is_white(*from))
                 return done;
     }
     return done;
@@ -158,8 +163,10 @@ static uint64_t copy_uneven(uint64_t skip, uint64_t n, uint64_t at, const struct
         return 0;
     for (; at < s->end && done < n; at++) {
         const uint8_t c = s->bytes[at - s->at];
-        if (!leat_is_residue(c))
+        if (leat_is_white(c))
             continue;
+        if (!leat_is_residue(c))
+            return done;
         if (skip)
             skip--;
         else

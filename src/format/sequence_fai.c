@@ -16,7 +16,7 @@
 #include "format/residues.h"
 #include "kernels/residues.h"
 
-enum { PATH = 4096, SHORT = 64 << 10, GAP = 1 << 20 };
+enum { PATH = 4096, GAP = 1 << 20, LONGEST = 64 << 20 };
 
 struct fai {
     const char *path;
@@ -49,7 +49,7 @@ static bool take_gap(struct fai *f, uint64_t to, struct leat_sequence_record *r,
     size_t at = 0;
     if (to < f->at || to - f->at > GAP || leat_io_read(f->file, f->at, n, f->gap, NULL))
         return false;
-    while (at < n && f->gap[at] <= ' ' && f->gap[at])
+    while (at < n && leat_is_white(f->gap[at]))
         at++;
     if (!r)
         return at == n;
@@ -116,12 +116,12 @@ static bool hash(struct fai *f, struct leat_sequence_index *x)
     return good;
 }
 
-static bool fits(struct fai *f, struct leat_sequence_index *x)
+static bool fits(struct fai *f, uint64_t least, struct leat_sequence_index *x)
 {
     while (f->p < f->end)
         if (!take_line(f))
             return false;
-    if (!f->n || f->file->size / f->n < SHORT || f->file->size - f->at > GAP ||
+    if (!f->n || f->file->size / f->n < least || f->file->size - f->at > GAP ||
         !take_gap(f, f->file->size, NULL, NULL, 0))
         return false;
     f->records[f->n] = (struct leat_sequence_record){.at = f->file->size, .first = f->residues};
@@ -130,26 +130,27 @@ static bool fits(struct fai *f, struct leat_sequence_index *x)
     return hash(f, x);
 }
 
-bool leat_sequence_from_fai(const char *path, struct leat_io_file *decoded, struct leat_sequence_index *out)
+bool leat_sequence_from_fai(const char *path, struct leat_io_file *decoded, uint64_t least,
+                            struct leat_sequence_index *out)
 {
     char name[PATH];
     struct leat_io_file *list;
     struct fai f = {.path = path, .file = decoded};
     if (snprintf(name, sizeof name, "%s.fai", path) >= PATH || leat_io_open(name, &list, NULL))
         return false;
-    uint8_t *bytes = list->size <= decoded->size / 64 ? leat_alloc((size_t)list->size + 1) : NULL;
+    uint8_t *bytes = list->size <= LONGEST ? leat_alloc((size_t)list->size + 1) : NULL;
     bool good = bytes && (f.gap = leat_alloc(GAP)) && !leat_io_read(list, 0, list->size, bytes, NULL);
     if (good) {
         f.p = bytes;
         f.end = bytes + list->size;
-        if (!(good = fits(&f, out)))
+        if (!(good = fits(&f, least, out)))
             leat_log(LEAT_LOG_INFO, "%s does not fit %s, or has many short records: the file is read", name, path);
     }
     leat_io_release(list);
     leat_free(bytes);
     leat_free(f.gap);
     if (good)
-        out->own_records = f.records;
+        out->own_records = f.records, out->from_fai = true;
     else
         leat_free(f.records);
     return good;

@@ -13,8 +13,8 @@
 /* Kinds of 8 bytes, with the version. */
 static const char kinds[][9] = {[LEAT_SEQUENCE_FASTA] = "FASTA  1", [LEAT_SEQUENCE_FASTQ] = "FASTQ  1"};
 
-enum { RECORDS, POINTS, QUALITY_POINTS, FRAMES };             /* sections */
-enum { COUNT, BYTES, SUM, SUM_2, COPY_BYTES };                /* facts */
+enum { RECORDS, POINTS, QUALITY_POINTS, FRAMES };        /* sections */
+enum { COUNT, BYTES, SUM, SUM_2, COPY_BYTES, FROM_FAI }; /* facts */
 
 void leat_sequence_index_destroy(struct leat_sequence_index *x)
 {
@@ -47,6 +47,7 @@ bool leat_sequence_index_load(struct leat_sequence_index *x, enum leat_sequence_
     x->sums[0] = k.facts[SUM];
     x->sums[1] = k.facts[SUM_2];
     x->copy_bytes = k.facts[COPY_BYTES];
+    x->from_fai = k.facts[FROM_FAI];
     x->records = k.sections[RECORDS].data;
     for (unsigned t = 0; t < 2; t++) {
         x->points[t] = k.sections[POINTS + t].data;
@@ -68,7 +69,7 @@ bool leat_sequence_index_load(struct leat_sequence_index *x, enum leat_sequence_
     return good;
 }
 
-bool leat_sequence_index_save(const struct leat_sequence_index *x, const char *path, struct leat_io_file *source)
+bool leat_sequence_index_save(struct leat_sequence_index *x, const char *path, struct leat_io_file *source)
 {
     struct leat_kept k = shape();
     k.facts[COUNT] = x->count;
@@ -76,6 +77,7 @@ bool leat_sequence_index_save(const struct leat_sequence_index *x, const char *p
     k.facts[SUM] = x->sums[0];
     k.facts[SUM_2] = x->sums[1];
     k.facts[COPY_BYTES] = x->copy_bytes;
+    k.facts[FROM_FAI] = x->from_fai;
     k.sections[RECORDS].data = x->records;
     k.sections[RECORDS].count = x->count + 1;
     for (unsigned t = 0; t < 2; t++) {
@@ -84,7 +86,10 @@ bool leat_sequence_index_save(const struct leat_sequence_index *x, const char *p
     }
     k.sections[FRAMES].data = x->frames;
     k.sections[FRAMES].count = x->n_frames ? x->n_frames + 1 : 0;
-    return leat_kept_save(&k, path, source, kinds[x->kind]);
+    const bool good = leat_kept_save(&k, path, source, kinds[x->kind]);
+    x->kept.path = k.path;
+    x->kept.inode = k.inode;
+    return good;
 }
 
 int leat_sequence_get(const struct leat_sequence_index *x, uint64_t i, struct leat_sequence_record out[2],

@@ -1,7 +1,7 @@
 /*
- * The index of a FASTA or FASTQ file: where each record lies, and how its lines are folded. It is made by one reading of
- * the file (sequence_scan.c) or from a .fai beside it (sequence_fai.c), and kept (kept.h). It depends on nothing but the
- * decoded bytes.
+ * The index of a FASTA or FASTQ file: where each record lies, and how its lines are folded. It is made by one reading
+ * of the file (sequence_scan.c) or from a .fai beside it (sequence_fai.c), and kept (kept.h). It depends on nothing but
+ * the decoded bytes.
  *
  *     >name description          at, header, name, description
  *     ACGTACGT                   residues                         line residues, width bytes a line
@@ -23,14 +23,14 @@ enum leat_sequence_kind { LEAT_SEQUENCE_FASTA = 1, LEAT_SEQUENCE_FASTQ };
 enum leat_sequence_text { LEAT_RESIDUES = 0, LEAT_QUALITIES };
 
 struct leat_sequence_record {
-    uint64_t at;                  /* its mark, '>' or '@', among the decoded bytes */
-    uint64_t first;               /* residues of all records before */
-    uint32_t header;              /* bytes of its first line, with the mark and without white space at its end */
-    uint32_t name;                /* bytes of the name, which begins behind the mark */
-    uint32_t description;         /* from the mark to the description; `header`: there is none */
-    uint32_t begin[2];            /* from the mark to the first byte of each text */
-    uint32_t line[2], width[2];   /* of each text, residues and bytes of each line but the last; 0: it has one line */
-    uint32_t uneven;              /* 1 << enum leat_sequence_text: it has points */
+    uint64_t at;                /* its mark, '>' or '@', among the decoded bytes */
+    uint64_t first;             /* residues of all records before */
+    uint32_t header;            /* bytes of its first line, with the mark and without white space at its end */
+    uint32_t name;              /* bytes of the name, which begins behind the mark */
+    uint32_t description;       /* from the mark to the description; `header`: there is none */
+    uint32_t begin[2];          /* from the mark to the first byte of each text */
+    uint32_t line[2], width[2]; /* of each text, residues and bytes of each line but the last; 0: it has one line */
+    uint32_t uneven;            /* 1 << enum leat_sequence_text: it has points */
 };
 
 /* From here on up to the next point, residues come with white space between them. */
@@ -51,6 +51,7 @@ struct leat_sequence_index {
     uint64_t sums[2];                /* of the fingerprint */
     const struct leat_frame *frames; /* n_frames + 1, of a compressed file */
     uint64_t n_frames, copy_bytes;
+    bool from_fai;
     struct leat_kept kept; /* that it was read from; or else what it owns: */
     struct leat_sequence_record *own_records;
     struct leat_sequence_point *own_points[2];
@@ -61,7 +62,7 @@ void leat_sequence_index_destroy(struct leat_sequence_index *index);
 /* Reads a kept index. False: there is none that is right. `trusts`: as leat_kept_load. */
 bool leat_sequence_index_load(struct leat_sequence_index *index, enum leat_sequence_kind kind, const char *path,
                               struct leat_io_file *source, bool trusts);
-bool leat_sequence_index_save(const struct leat_sequence_index *index, const char *path, struct leat_io_file *source);
+bool leat_sequence_index_save(struct leat_sequence_index *index, const char *path, struct leat_io_file *source);
 /* Copies the record `i` and the one behind it. Its numbers may be any that a file can hold. IO: the index cannot be
  * read. */
 int leat_sequence_get(const struct leat_sequence_index *index, uint64_t i, struct leat_sequence_record out[2],
@@ -100,8 +101,10 @@ bool leat_sequence_sample_end(struct leat_sequence_sample *sample, enum leat_seq
 size_t leat_sequence_header(struct leat_sequence_record *record, const uint8_t *line, size_t n);
 
 /* Makes the index from FILE.fai if that is there and fits the bytes of `decoded`: each record begins where it says,
- * with its name, and its lines end where it says, at both ends and at each sample. False: it does not, or the file has
- * so many short records that reading it is as quick. */
-bool leat_sequence_from_fai(const char *path, struct leat_io_file *decoded, struct leat_sequence_index *out);
+ * with its name, and lines end where it says, at each sample. False: it does not, or records have fewer than `least`
+ * bytes on average: then reading the file is as quick. */
+#define LEAT_FAI_LEAST (UINT64_C(64) << 10)
+bool leat_sequence_from_fai(const char *path, struct leat_io_file *decoded, uint64_t least,
+                            struct leat_sequence_index *out);
 
 #endif

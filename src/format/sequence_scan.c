@@ -28,9 +28,10 @@ enum state { BETWEEN, HEADER, RESIDUES, PLUS, QUALITIES };
 
 /* How the lines of a text are folded, as far as it was read. */
 struct fold {
-    uint64_t n;        /* residues */
-    uint64_t begin;    /* the byte of the first */
-    uint64_t line, width, in_line, line_at; /* of the first line, its numbers once the second begins; of the present one */
+    uint64_t n;     /* residues */
+    uint64_t begin; /* the byte of the first */
+    uint64_t line, width, in_line,
+        line_at; /* of the first line, its numbers once the second begins; of the present one */
     bool uneven;
     uint64_t point_at; /* the byte of the last point */
 };
@@ -44,13 +45,14 @@ struct leat_sequence_scan {
     const char *path;
     enum leat_sequence_kind kind;
     enum state state;
-    bool opens;            /* the next byte begins a line */
+    bool opens;             /* the next byte begins a line */
     bool text_opens, blank; /* the line has no residue so far; it has some, and white space behind them */
-    uint64_t at, line;     /* the next byte; the number of its line */
+    uint64_t at, line;      /* the next byte; the number of its line */
     struct leat_sequence_record record;
     uint64_t record_line, total;
     uint8_t *header;
-    size_t header_n, header_room, plus_n, plus_end; /* bytes of the line with + so far; up to its last that is not white */
+    size_t header_n, header_room, plus_n,
+        plus_end; /* bytes of the line with + so far; up to its last that is not white */
     bool plus_differs;
     struct fold folds[2];
     struct leat_sequence_sample sample;
@@ -77,32 +79,28 @@ static int wrong(const struct leat_sequence_scan *s, uint64_t line, uint64_t at,
     vsnprintf(what, sizeof what, format, list);
     va_end(list);
     if (s->state != BETWEEN && s->header_n)
-        snprintf(of, sizeof of, ", record %zu (%.*s)", s->n,
-                 (int)(s->record.name < 60 ? s->record.name : 60), (const char *)s->header + 1);
-    return leat_fail_at(error, LEAT_E_CORRUPT, s->path, (int64_t)at,
-                        "%s, line %" PRIu64 ", byte %" PRIu64 "%s: %s", s->path, line, at, of, what);
+        snprintf(of, sizeof of, ", record %zu (%.*s)", s->n, (int)(s->record.name < 60 ? s->record.name : 60),
+                 (const char *)s->header + 1);
+    return leat_fail_at(error, LEAT_E_CORRUPT, s->path, (int64_t)at, "%s, line %" PRIu64 ", byte %" PRIu64 "%s: %s",
+                        s->path, line, at, of, what);
 }
 
 /* ---- first lines ----------------------------------------------------------------------------- */
 
-static bool is_blank(uint8_t c)
-{
-    return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f';
-}
-
 size_t leat_sequence_header(struct leat_sequence_record *r, const uint8_t *line, size_t n)
 {
-    while (n > 1 && is_blank(line[n - 1]))
+    while (n > 1 && leat_is_white(line[n - 1]))
         n--;
-    const uint8_t *nul = memchr(line, 0, n), *inner = memchr(line, '\r', n); /* as of files with the line ends of old Macs */
+    const uint8_t *nul = memchr(line, 0, n),
+                  *inner = memchr(line, '\r', n); /* as of files with the line ends of old Macs */
     if (nul || inner)
         return (size_t)((nul ? nul : inner) - line);
     if (!leat_utf8_is_valid(line, n))
         return leat_utf8_check(line, n);
     size_t name = 1, description;
-    while (name < n && !is_blank(line[name]))
+    while (name < n && !leat_is_white(line[name]))
         name++;
-    for (description = name; description < n && is_blank(line[description]);)
+    for (description = name; description < n && leat_is_white(line[description]);)
         description++;
     r->header = (uint32_t)n;
     r->name = (uint32_t)(name - 1);
@@ -124,8 +122,8 @@ static int end_header(struct leat_sequence_scan *s, struct leat_error *error)
 {
     const size_t bad = leat_sequence_header(&s->record, s->header, s->header_n);
     if (bad)
-        return wrong(s, s->line, s->record.at + bad, error,
-                     "its first line is no text: it holds the byte 0x%02x", s->header[bad]);
+        return wrong(s, s->line, s->record.at + bad, error, "its first line is no text: it holds the byte 0x%02x",
+                     s->header[bad]);
     s->record.begin[0] = (uint32_t)(s->at - s->record.at);
     s->folds[0] = s->folds[1] = (struct fold){0};
     s->state = RESIDUES;
@@ -162,7 +160,8 @@ static bool take_run(struct leat_sequence_scan *s, enum leat_sequence_text text,
             f->line = f->n;
             f->width = at - f->begin;
         }
-        f->uneven = f->in_line != f->line || at != f->line_at + f->width || f->line > UINT32_MAX || f->width > UINT32_MAX;
+        f->uneven =
+            f->in_line != f->line || at != f->line_at + f->width || f->line > UINT32_MAX || f->width > UINT32_MAX;
         f->in_line = 0;
         f->line_at = at;
     } else if (!f->uneven) {
@@ -194,7 +193,7 @@ static int take_text(struct leat_sequence_scan *s, enum leat_sequence_text text,
 {
     const uint64_t at = s->at;
     size_t clean = n;
-    while (clean && is_blank(bytes[clean - 1]))
+    while (clean && leat_is_white(bytes[clean - 1]))
         clean--;
     if (clean && s->blank && s->kind == LEAT_SEQUENCE_FASTQ)
         return wrong(s, s->line, at - 1, error, "white space stands among its %s", text ? "qualities" : "residues");
@@ -206,7 +205,7 @@ static int take_text(struct leat_sequence_scan *s, enum leat_sequence_text text,
             end++;
         if (!take_run(s, text, bytes + i, end - i, at + i))
             return no_memory(s, error);
-        if (end < clean && (!is_blank(bytes[end]) || s->kind == LEAT_SEQUENCE_FASTQ))
+        if (end < clean && (!leat_is_white(bytes[end]) || s->kind == LEAT_SEQUENCE_FASTQ))
             return wrong(s, s->line, at + end, error, "the byte 0x%02x stands among its %s", bytes[end],
                          text ? "qualities" : "residues");
     }
@@ -251,8 +250,8 @@ static int begin_record(struct leat_sequence_scan *s, struct leat_error *error)
 
 static int lengths_differ(const struct leat_sequence_scan *s, struct leat_error *error)
 {
-    return wrong(s, s->line, s->at, error, "it has %" PRIu64 " residues and %s%" PRIu64 " qualities",
-                 s->folds[0].n, s->folds[1].n > s->folds[0].n ? "at least " : "", s->folds[1].n);
+    return wrong(s, s->line, s->at, error, "it has %" PRIu64 " residues and %s%" PRIu64 " qualities", s->folds[0].n,
+                 s->folds[1].n > s->folds[0].n ? "at least " : "", s->folds[1].n);
 }
 
 /* A line ends, whose end is at s->at - 1, or is that of the file. */
@@ -283,7 +282,7 @@ static int begin_line(struct leat_sequence_scan *s, uint8_t c, struct leat_error
         s->plus_differs = false;
         return LEAT_OK;
     }
-    if (s->state == BETWEEN && !is_blank(c) && c != '\n')
+    if (s->state == BETWEEN && !leat_is_white(c))
         return wrong(s, s->line, s->at, error,
                      s->n ? "a record ends before this line, which is none of the next: it does not begin with %c"
                           : "there are residues before a first line with a name, which begins with %c",
@@ -299,14 +298,15 @@ static int take_part(struct leat_sequence_scan *s, const uint8_t *bytes, size_t 
     switch (s->state) {
     case HEADER:
         if (s->header_n + n > LONGEST_HEADER)
-            return wrong(s, s->line, s->at, error, "its first line has more than %" PRIu64 " MiB", LONGEST_HEADER >> 20);
+            return wrong(s, s->line, s->at, error, "its first line has more than %" PRIu64 " MiB",
+                         LONGEST_HEADER >> 20);
         return keep_header(s, bytes, n) ? LEAT_OK : no_memory(s, error);
     case RESIDUES:
     case QUALITIES:
         return take_text(s, s->state == QUALITIES, bytes, n, error);
     case PLUS:
         for (size_t i = 0; i < n; i++, s->plus_n++) {
-            const bool blank = is_blank(bytes[i]);
+            const bool blank = leat_is_white(bytes[i]);
             s->plus_end = blank ? s->plus_end : s->plus_n + 1;
             if (s->plus_n && (s->plus_n < s->record.header ? bytes[i] != s->header[s->plus_n] : !blank))
                 s->plus_differs = true;
@@ -314,7 +314,7 @@ static int take_part(struct leat_sequence_scan *s, const uint8_t *bytes, size_t 
         return LEAT_OK;
     default:
         for (size_t i = 0; i < n; i++)
-            if (!is_blank(bytes[i]))
+            if (!leat_is_white(bytes[i]))
                 return wrong(s, s->line, s->at + i, error, "there is text between two records");
         return LEAT_OK;
     }
@@ -366,6 +366,7 @@ int leat_sequence_scan_begin(const char *path, enum leat_sequence_kind kind, str
 static int end_file(struct leat_sequence_scan *s, struct leat_error *error)
 {
     int rc = s->opens ? LEAT_OK : end_line(s, error);
+    s->line -= s->opens && s->line > 1; /* the last line is told, not one behind it */
     if (!rc && s->state == RESIDUES && s->kind == LEAT_SEQUENCE_FASTA)
         rc = end_record(s, error);
     if (!rc && s->state == QUALITIES)
@@ -386,7 +387,8 @@ int leat_sequence_scan_end(struct leat_sequence_scan *s, bool whole, struct leat
 {
     const int rc = whole ? end_file(s, error) : LEAT_OK;
     if (whole && !rc) {
-        *out = (struct leat_sequence_index){.kind = s->kind, .count = s->n, .bytes = s->at, .sums = {s->sums[0], s->sums[1]}};
+        *out = (struct leat_sequence_index){
+            .kind = s->kind, .count = s->n, .bytes = s->at, .sums = {s->sums[0], s->sums[1]}};
         out->records = out->own_records = s->records;
         for (unsigned t = 0; t < 2; t++) {
             out->points[t] = out->own_points[t] = s->points[t].at;

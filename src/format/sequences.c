@@ -126,7 +126,7 @@ static int make_index(struct sequences *s, enum leat_sequence_kind kind, enum le
     int rc = leat_compressed_find(s->file, compression, &c, error);
     if (rc)
         return rc;
-    if (!c.file || kind != LEAT_SEQUENCE_FASTA || !leat_sequence_from_fai(s->path, c.file, &s->index)) {
+    if (!c.file || kind != LEAT_SEQUENCE_FASTA || !leat_sequence_from_fai(s->path, c.file, LEAT_FAI_LEAST, &s->index)) {
         leat_io_release(c.file);
         leat_free(c.frames);
         rc = scan(s, kind, compression, options, copy, &c, error);
@@ -228,13 +228,12 @@ int leat_sequences_extents(struct leat_source *source, size_t field, const uint6
             return rc;
         }
         extents[i] = field == NAME ? (struct leat_extent){.file = HEADERS, .offset = r->at + 1, .length = r->name}
-                     : field == DESCRIPTION
-                         ? (struct leat_extent){.file = HEADERS,
-                                                .offset = r->at + r->description,
-                                                .length = r->header - r->description}
-                         : (struct leat_extent){.file = TEXTS + (field == QUALITY),
-                                                .offset = r->first,
-                                                .length = r[1].first - r->first};
+                     : field == DESCRIPTION ? (struct leat_extent){.file = HEADERS,
+                                                                   .offset = r->at + r->description,
+                                                                   .length = r->header - r->description}
+                                            : (struct leat_extent){.file = TEXTS + (field == QUALITY),
+                                                                   .offset = r->first,
+                                                                   .length = r[1].first - r->first};
     }
     return LEAT_OK;
 }

@@ -96,8 +96,8 @@ static int make_index(struct leat_text_file *t, const struct leat_open_options *
         leat_compressed_copy_place(place, copy, sizeof copy);
     if (kept && leat_text_index_load(&t->index, place, t->file, mode, &care)) {
         const struct leat_text_index *x = &t->index;
-        if (!leat_compressed_open(t->file, compression, copy, x->frames, (size_t)x->n_frames, x->copy_bytes, &t->decoded,
-                               NULL))
+        if (!leat_compressed_open(t->file, compression, copy, x->frames, (size_t)x->n_frames, x->copy_bytes,
+                                  &t->decoded, NULL))
             return LEAT_OK;
         leat_text_index_destroy(&t->index);
     }

@@ -248,8 +248,8 @@ static bool take_catalogue(struct reading *r)
 static bool is_of(const struct header *h, struct leat_io_file *source)
 {
     uint64_t pieces;
-    return h->source_bytes == source->size && h->source_mtime_ns == source->mtime_ns && leat_kept_pieces(source, &pieces) &&
-           pieces == h->source_pieces;
+    return h->source_bytes == source->size && h->source_mtime_ns == source->mtime_ns &&
+           leat_kept_pieces(source, &pieces) && pieces == h->source_pieces;
 }
 
 static bool take_header(struct reading *r, struct leat_io_file *file, struct leat_io_file *source, uint64_t mode,
@@ -430,8 +430,7 @@ static bool hash_catalogue(const struct leat_text_index *x, struct header *h, co
 
 bool leat_text_index_forget(const struct leat_text_index *x)
 {
-    struct stat st;
-    return !x->path || stat(x->path, &st) || st.st_ino != x->inode || (leat_kept_may_write(x->path) && !unlink(x->path));
+    return !x->path || leat_kept_forget(x->path, x->inode);
 }
 
 bool leat_text_index_save(struct leat_text_index *x, const char *path, struct leat_io_file *source, uint64_t mode)

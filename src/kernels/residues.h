@@ -13,6 +13,11 @@ static inline bool leat_is_residue(uint8_t c)
     return (uint8_t)(c - '!') <= '~' - '!';
 }
 
+static inline bool leat_is_white(uint8_t c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
 /* Copies n bytes. False: one is no residue. */
 static inline bool leat_residues_copy(uint8_t *restrict to, const uint8_t *restrict from, size_t n)
 {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import json
+import math
 import os
 import re
 import struct
@@ -127,6 +128,9 @@ class Dataset:
         If the values lie in one piece, the array is read-only and not a copy; otherwise they are gathered. Checksums
         are verified. With ``copy=True`` the array is a writable copy. bfloat16, which numpy lacks, becomes float32.
 
+        ``"tokens.length"`` is the number of elements of arrays that vary in length, as in :meth:`where`: int64, from
+        what the file says of them, without reading any.
+
         Raises:
             KeyError: there is no such field.
             TypeError: the values vary in size (bytes, json, photos, a first dimension of None).
@@ -134,6 +138,8 @@ class Dataset:
         >>> leat.open(path).column("label")[:3].tolist()
         [0, 1, 2]
         """
+        if name.endswith(".length") and name not in self.schema:
+            return self._lengths_of(name.removesuffix(".length"))
         index, field = self._find(name)
         if field.kind == "str":
             texts = np.empty(len(self), object)
@@ -153,6 +159,15 @@ class Dataset:
             return _widen(memory)
         array = np.asarray(memory)
         return array.copy() if copy else array
+
+    def _lengths_of(self, name: str) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """The number of entries in the first dimension of each value of an array that varies in it."""
+        index, field = self._find(name)
+        if field.kind != "array" or not field.shape or field.shape[0] is not None:
+            raise TypeError(f"field {name!r} is {field}: arrays whose first dimension is None have lengths")
+        item = 2 if field.dtype == "bfloat16" else np.dtype(field.dtype).itemsize
+        each = item * math.prod(n or 1 for n in field.shape[1:])
+        return np.asarray(self._handle.column(index, False, True)).astype(np.int64) // each
 
     def _find(self, name: str) -> tuple[int, Field]:
         for i, (n, field) in enumerate(self._fields):

@@ -58,9 +58,7 @@ class PackedRows(Dataset):
         around = (self._bos is not None) + (self._eos is not None)
         if tokens.shape[0] is not None:
             return np.full(len(self.documents), tokens.shape[0] + around, np.int64)
-        item = np.dtype(tokens.dtype).itemsize
-        lengths = np.asarray(self._handle.column(self.documents._find(self._name)[0], False, True))
-        tokens_of = lengths.astype(np.int64) // item
+        tokens_of = self.documents._lengths_of(self._name)
         return np.where(tokens_of > 0, tokens_of + around, 0)
 
     @cached_property

@@ -506,14 +506,12 @@ def _differing(first: str, fields: Mapping[str, Field], second: str, others: Map
 
 def token_lengths(dataset: Dataset, name: str) -> np.ndarray[Any, np.dtype[np.int64]]:
     """The number of elements of a list field in each sample."""
-    index, field = dataset._find(name)
+    field = dataset._find(name)[1]
     if field.kind != "array" or not field.shape:
         raise TypeError(f"field {name!r} is {field}, not a list of tokens, such as leat.field('uint16', (None,))")
     if field.shape[0] is not None:
         return np.full(len(dataset), math.prod(n or 1 for n in field.shape), np.int64)
-    item = 2 if field.dtype == "bfloat16" else np.dtype(field.dtype).itemsize
-    lengths = np.asarray(dataset._handle.column(index, False, True))
-    return lengths.astype(np.int64) // item
+    return dataset._lengths_of(name) * math.prod(n or 1 for n in field.shape[1:])
 
 
 def source_options(dataset: Dataset | Mix | Schedule, global_batch: int) -> dict[str, Any]:
