@@ -315,7 +315,7 @@ def test_bytes_that_changed_behind_the_time_of_the_file(tmp_path: Path) -> None:
     ds = leat.open(str(path))  # the index is believed as far as it was looked at
     with pytest.raises(leat.ChangedError, match=r"record 0, byte \d+: its lines do not end where its index says"):
         ds[0]
-    assert read(leat.open(str(path))) == parse(changed)
+    assert leat.open(str(path))[0]["sequence"].tobytes() == changed[3:].replace(b"\n", b"")
 
 
 def test_an_index_that_is_damaged_is_made_anew(tmp_path: Path) -> None:
