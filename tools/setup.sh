@@ -15,7 +15,7 @@ say() { printf '%s\n' "leat: $*"; }
 
 # --- system packages -------------------------------------------------------------------------------------------------
 need="gcc pkg-config libjpeg-dev libspng-dev libwebp-dev libxxhash-dev libjansson-dev zlib1g-dev libexpat1-dev"
-need="$need libyaml-dev libcurl4-openssl-dev libsqlite3-dev libzstd-dev"
+need="$need libyaml-dev libcurl4-openssl-dev libsqlite3-dev libzstd-dev libdeflate-dev"
 # decoders that are looked for at run time: their headers, and the libraries for the tests
 need="$need libtiff-dev libavif-dev libjxl-dev libopenjp2-7-dev liblcms2-dev"
 why="a C compiler and the libraries that leat uses"

@@ -52,8 +52,7 @@ static int take(void *user, const uint8_t *bytes, size_t n, struct leat_error *e
     return rc || !r->copy ? rc : leat_zstd_copy_add(r->copy, bytes, n, error);
 }
 
-/* Gives the bytes of a file that is read from anywhere. */
-static int read_open(struct leat_io_file *file, struct reading *r, struct leat_error *error)
+static int read_plain(struct leat_io_file *file, struct reading *r, struct leat_error *error)
 {
     uint8_t *piece = leat_alloc(PIECE);
     int rc = piece ? LEAT_OK : leat_fail(error, LEAT_E_NOMEM, "no memory to read %s", file->path);
@@ -171,8 +170,10 @@ int leat_compressed_read(struct leat_io_file *file, enum leat_compression compre
     struct reading r = {.sink = sink, .user = user};
     bool is_long = compression == LEAT_COMPRESSION_GZIP;
     int rc = leat_compressed_find(file, compression, out, error);
-    if (!rc && out->file)
-        rc = read_open(out->file, &r, error);
+    if (!rc && compression == LEAT_COMPRESSION_BGZF)
+        rc = leat_bgzf_scan(file, out->frames, out->n_frames, take, &r, error);
+    else if (!rc && out->file)
+        rc = read_plain(file, &r, error);
     else if (!rc && compression == LEAT_COMPRESSION_ZSTD)
         rc = leat_zstd_find(file, &out->frames, &out->n_frames, &is_long, error);
     if (!rc && !out->file && is_long) {

@@ -2,9 +2,9 @@
 #include "io/bgzf.h"
 
 #include <inttypes.h>
+#include <libdeflate.h>
 #include <stdio.h>
 #include <string.h>
-#include <zlib.h>
 
 #include "base/alloc.h"
 #include "base/bytes.h"
@@ -151,24 +151,32 @@ int leat_bgzf_find(struct leat_io_file *file, struct leat_frame **frames, size_t
 static int decode(struct leat_io_file *file, uint64_t at, const uint8_t *bytes, size_t n, uint8_t *to, size_t out_bytes,
                   struct leat_error *error)
 {
-    z_stream z = {0};
-    /* a frame is a block, with empty ones behind it perhaps */
     const uint32_t size = n >= HEAD ? size_of(bytes) : 0;
-    if (!size || size > n || leat_get_u32(bytes + size - 4) != out_bytes)
+    bool fits = size && size <= n && leat_get_u32(bytes + size - 4) == out_bytes;
+    for (size_t at_next = size, next; fits && at_next < n; at_next += next) { /* empty blocks behind it */
+        next = n - at_next >= HEAD ? size_of(bytes + at_next) : 0;
+        fits = next && next <= n - at_next && !leat_get_u32(bytes + at_next + next - 4);
+    }
+    if (!fits)
         return leat_io_damaged(file, at, "there is another block than was found when it was opened, or its .gzi says",
                                error);
     const size_t head = FIXED + leat_get_u16(bytes + 10);
-    if (inflateInit2(&z, -15) != Z_OK)
+    struct libdeflate_decompressor *z = libdeflate_alloc_decompressor();
+    if (!z)
         return leat_fail(error, LEAT_E_NOMEM, "no memory to decode %s", file->path);
-    z.next_in = (uint8_t *)(uintptr_t)bytes + head;
-    z.avail_in = (uInt)(size - head - TAIL);
-    z.next_out = to;
-    z.avail_out = (uInt)out_bytes;
-    const bool whole = inflate(&z, Z_FINISH) == Z_STREAM_END && !z.avail_out;
-    inflateEnd(&z);
-    if (!whole || crc32(0, to, (uInt)out_bytes) != leat_get_u32(bytes + size - TAIL))
+    const bool whole =
+        libdeflate_deflate_decompress(z, bytes + head, size - head - TAIL, to, out_bytes, NULL) == LIBDEFLATE_SUCCESS;
+    libdeflate_free_decompressor(z);
+    if (!whole || libdeflate_crc32(0, to, out_bytes) != leat_get_u32(bytes + size - TAIL))
         return leat_io_damaged(file, at, "a block does not decode to what its checksum says", error);
     return LEAT_OK;
+}
+
+int leat_bgzf_scan(struct leat_io_file *file, const struct leat_frame *frames, size_t n,
+                   int (*sink)(void *user, const uint8_t *bytes, size_t n, struct leat_error *error), void *user,
+                   struct leat_error *error)
+{
+    return leat_frames_scan(file, frames, n, decode, sink, user, error);
 }
 
 int leat_bgzf_open(struct leat_io_file *file, const struct leat_frame *frames, size_t n, struct leat_io_file **out,

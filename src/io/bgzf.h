@@ -16,7 +16,10 @@ bool leat_bgzf_recognise(const uint8_t *head, size_t n);
  * in none. CORRUPT with the place in the file: also where the empty block at the end is missing, as in a file that was
  * cut between two blocks. IO, NOMEM, CANCELLED. */
 int leat_bgzf_find(struct leat_io_file *file, struct leat_frame **frames, size_t *n, struct leat_error *error);
-/* As leat_frames_open. Each block is compared with its checksum. */
+/* As leat_frames_scan and leat_frames_open. Each block is compared with its checksum. */
+int leat_bgzf_scan(struct leat_io_file *file, const struct leat_frame *frames, size_t n,
+                   int (*sink)(void *user, const uint8_t *bytes, size_t n, struct leat_error *error), void *user,
+                   struct leat_error *error);
 int leat_bgzf_open(struct leat_io_file *file, const struct leat_frame *frames, size_t n, struct leat_io_file **out,
                    struct leat_error *error);
 

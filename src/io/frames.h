@@ -19,4 +19,11 @@ typedef int (*leat_frame_decoder)(struct leat_io_file *file, uint64_t at, const 
 int leat_frames_open(struct leat_io_file *file, const struct leat_frame *frames, size_t n, leat_frame_decoder decode,
                      struct leat_io_file **out, struct leat_error *error);
 
+/* Decodes all frames, on all cores, and gives their bytes to `sink` in order, whose result stops it unless it is
+ * LEAT_OK; some MiB of them are in memory at a time. `sink` is called by the thread that calls this. Errors: those of
+ * reading and decoding, IO, NOMEM, CANCELLED. */
+int leat_frames_scan(struct leat_io_file *file, const struct leat_frame *frames, size_t n, leat_frame_decoder decode,
+                     int (*sink)(void *user, const uint8_t *bytes, size_t n, struct leat_error *error), void *user,
+                     struct leat_error *error);
+
 #endif
