@@ -229,7 +229,7 @@ static bool fits_room(struct leat_job *j, size_t o, const struct leat_value_info
     return false;
 }
 
-/* One output of an ordinary chain, and of lists that which is made in the same call. */
+/* One output of an ordinary chain; of lists also the one that is made in the same call. */
 static int make_output(struct leat_job *j, struct leat_scratch *scratch, const struct leat_row *value, uint64_t row,
                        size_t o)
 {

@@ -285,8 +285,8 @@ struct leat_op_class {
     uint64_t (*count)(const void *args, uint64_t n);
 #define LEAT_MOST_PAIRED 8000
     /* As `call` for both outputs of an operator that has two (token_ops.h), if they are made of one value: the labels
-     * by `labels`, into `into`. For at most LEAT_MOST_PAIRED tokens, which may be mapped memory, so that it allocates
-     * nothing. May be NULL. */
+     * by `labels`, into `into`. For lists of any length, and for at most LEAT_MOST_PAIRED tokens of a fixed one, which
+     * may be mapped memory, so that it allocates nothing. May be NULL. */
     int (*call_both)(const struct leat_use *use, const struct leat_use *labels, const char *output,
                      const struct leat_row *row, const void *in, uint64_t length, void *out, void *into,
                      struct leat_error *error);

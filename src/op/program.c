@@ -423,7 +423,7 @@ static int run_list(const struct leat_compiled *c, struct leat_scratch *scratch,
     return rc;
 }
 
-/* ... whose values between functions may be longer than the buffers. */
+/* The same, in buffers of its own if values between functions are longer than the thread's. */
 static int apply_list(const struct leat_compiled *c, struct leat_scratch *scratch, const struct leat_row *row,
                       void *dst, void *beside, struct leat_error *error)
 {

@@ -151,7 +151,7 @@ static inline bool leat_compiled_is_list(const struct leat_compiled *c)
 {
     return c->path == LEAT_PATH_NATIVE && c->in.kind == LEAT_KIND_ARRAY && c->in.ndim == 1 && c->in.shape[0] < 0;
 }
-/* Bytes of such a value that each of a scratch's buffers has room for: rows of some thousand tokens. */
+/* Bytes of such a value that each of a scratch's buffers has room for: 32,768 tokens. A longer row has its own. */
 #define LEAT_LIST_BYTES (UINT64_C(256) << 10)
 /* program_memory.c: the bytes of the longest value between the functions of a row, from the bytes of its list. */
 uint64_t leat_list_bytes(const struct leat_compiled *c, uint64_t length);
