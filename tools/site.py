@@ -78,7 +78,8 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "MixUp": {"num_classes": 4},
     "CutMix": {"num_classes": 4},
 }
-UNSEEN = ("functions", "photo", "targets", "values")  #: modules whose operators change no pixels that one would see
+#: modules whose operators change no pixels that one would see
+UNSEEN = ("functions", "photo", "sequences", "targets", "tokens", "values")
 OF_SEVERAL = ("CopyPaste", "DetectionMixUp", "Mosaic")  #: what they make has parts of other samples of the epoch
 BOX = np.array([[0.17, 0.24, 0.62, 0.84]], np.float32)  #: of width and height
 ANGLES = np.linspace(0, 2 * np.pi, 40, endpoint=False)[:, None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 from . import ops
@@ -14,7 +14,7 @@ from .functions import native
 from .ops.arguments import size as one_or_drawn
 from .ops.base import named
 from .ops.branches import Branch, visit
-from .ops.tokens import has_labels, labels_of
+from .ops.tokens import has_labels, part_of
 
 
 @dataclass(frozen=True)
@@ -112,12 +112,25 @@ def entries(outputs: Outputs) -> list[Entry]:
             if isinstance(op, ops.PadTo) and isinstance(fill, Mapping) and not set(fill) <= set(fields):
                 stranger = next(name for name in fill if name not in fields)
                 raise ValueError(f"{op!r} fills {stranger!r}, and the fields of its chain are {', '.join(fields)}")
-        found += _with_labels(Entry(names, fields, operators, bool(out.geometry), joint, out.stack), outputs)
+        found += _with_others(Entry(names, fields, operators, bool(out.geometry), joint, out.stack), outputs)
     every = [name for entry in found for name in entry.outputs]
     every += [f"{entry.names[0]}.mask" for entry in found if entry.stack == "pad"]
     if len(set(every)) < len(every):
         raise ValueError(f"two outputs are named {next(name for name in every if every.count(name) > 1)!r}")
     return found
+
+
+def _with_others(entry: Entry, outputs: Outputs) -> list[Entry]:
+    """An entry, and those of the labels of its tokens and of the mask of their loss."""
+    return [*_with_labels(entry, outputs), *_loss_masks(entry, outputs)]
+
+
+def _padded_with(fill: float, chain: list[ops.Operator]) -> list[ops.Operator]:
+    """A chain whose PadTo fills in another value."""
+    return [
+        ops.PadTo(op._values["n"], fill, cut=op._values["cut"], name=op.name) if isinstance(op, ops.PadTo) else op
+        for op in chain
+    ]
 
 
 def _with_labels(entry: Entry, outputs: Outputs) -> list[Entry]:
@@ -130,11 +143,24 @@ def _with_labels(entry: Entry, outputs: Outputs) -> list[Entry]:
         return [entry]
     i, op = makers[0], chain[makers[0]]
     drawn = op.name or f"{entry.names[0]}/{type(op).__name__}/0"
-    parts = [[*chain[:i], made, *chain[i + 1 :]] for made in (named(op, drawn), labels_of(op, drawn))]
-    return [
-        Entry(names, entry.fields, part, entry.geometry, entry.joint, entry.stack)
-        for names, part in zip((entry.names, (name,)), parts, strict=True)
-    ]
+    labels = [*chain[:i], part_of(op, "labels", drawn), *_padded_with(-100, chain[i + 1 :])]
+    tokens = [*chain[:i], named(op, drawn), *chain[i + 1 :]]
+    return [replace(entry, chain=tokens), replace(entry, names=(name,), chain=labels)]
+
+
+def _loss_masks(entry: Entry, outputs: Outputs) -> list[Entry]:
+    """The entry of the mask of the loss, if a Lookup gives one."""
+    chain, name = entry.chain, f"{entry.names[0]}.loss_mask"
+    for i, op in enumerate(chain):
+        if not (isinstance(op, ops.Lookup) and op._values["loss_mask"]) or "part" in op._values or name in outputs:
+            continue
+        behind = [op for op in chain[i + 1 :] if not isinstance(op, (ops.MaskTokens, ops.ToDtype))]
+        for other in behind:
+            if not isinstance(other, (ops.PadTo, ops.RandomSlice)):
+                raise ValueError(f"the loss_mask of output {entry.names[0]!r} cannot follow {other!r:.60}")
+        mask = [*chain[:i], part_of(op, "loss_mask", None), *_padded_with(0, behind)]
+        return [replace(entry, names=(name,), chain=mask)]
+    return []
 
 
 def _chain(output: str, chain: Any) -> list[ops.Operator]:

@@ -305,10 +305,16 @@ int leat_job_compute(struct leat_job *j, size_t i, size_t n, size_t *failed)
 
 /* ---- lengths --------------------------------------------------------------------------------- */
 
+/* Variants of a program make lists of different lengths. */
+static const struct leat_program *program_of(const struct leat_job *j)
+{
+    return j->target.program ? j->target.program : j->context->program;
+}
+
 /* The bytes of an output that the value of row i becomes. */
 static uint64_t bytes_of(const struct leat_job *j, const struct leat_feed *feed, size_t o, size_t i)
 {
-    const struct leat_program *program = j->context->program;
+    const struct leat_program *program = program_of(j);
     const struct leat_job_value *v = feed->slotted ? leat_job_value(j, feed, i) : NULL;
     if (v && v->way == LEAT_VALUE_COMPUTED && !v->data)
         return 0;
@@ -319,7 +325,7 @@ static uint64_t bytes_of(const struct leat_job *j, const struct leat_feed *feed,
 /* The bytes of an output that the values of the other samples of row i become. */
 static uint64_t others_bytes(const struct leat_job *j, const struct leat_feed *feed, size_t o, size_t i)
 {
-    const struct leat_program *program = j->context->program;
+    const struct leat_program *program = program_of(j);
     const struct leat_output *output = leat_program_output(program, o);
     uint64_t sum = 0;
     for (unsigned p = 1; p < leat_program_chain(program, output->chain)->pieces; p++) {

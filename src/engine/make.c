@@ -229,15 +229,22 @@ static bool fits_room(struct leat_job *j, size_t o, const struct leat_value_info
     return false;
 }
 
-/* One output of an ordinary chain. */
+/* One output of an ordinary chain; of lists also the one that is made in the same call. */
 static int make_output(struct leat_job *j, struct leat_scratch *scratch, const struct leat_row *value, uint64_t row,
                        size_t o)
 {
     const struct leat_program *program = j->target.program;
+    const size_t other = leat_program_beside(program, o);
     uint64_t room;
-    uint8_t *dst = place_of(j, row, o, &room);
+    uint8_t *dst = place_of(j, row, o, &room), *beside;
     if (!fits_room(j, o, &value->info, value->length, room))
         return LEAT_E_CHANGED;
+    if (output_of(j, o)->ragged && other != SIZE_MAX) {
+        beside = place_of(j, row, other, &room);
+        return fits_room(j, other, &value->info, value->length, room)
+                   ? leat_program_apply_list(program, o, scratch, value, dst, beside, &j->error)
+                   : LEAT_E_CHANGED;
+    }
     if (output_of(j, o)->ragged)
         return leat_program_apply_ragged(program, o, scratch, value, dst, &j->error);
     if (leat_program_apply(program, o, scratch, value, 1, dst, &j->error) == 1)
@@ -255,6 +262,8 @@ static int make_outputs(struct leat_job *j, struct leat_scratch *scratch, const 
     for (size_t k = 0; k < feed->n_outputs; k++) {
         size_t o = feed->outputs[k], length;
         bool decodes = output_of(j, o)->decodes;
+        if (output_of(j, o)->ragged && leat_program_is_beside(j->target.program, o))
+            continue;
         value->scan_to_end = scan && decodes;
         int rc = make_output(j, scratch, value, row, o);
         if (decodes) {

@@ -23,6 +23,7 @@
 LEAT_VECTORIZE
 
 #include "op/adjust_rows.h"
+#include "op/byte_table.h"
 
 #define MAX_CHANNELS 4
 #define MAX_OPS 8 /* of a pass */
@@ -117,36 +118,10 @@ static void learned_table(const struct leat_adjust *step, struct statistics *fou
         equalize_table(found->counts[channel], table);
 }
 
-typedef void (*table_fn)(const uint8_t *table, const uint8_t *src, uint8_t *dst, size_t n);
 typedef void (*grey_fn)(const uint8_t *src, size_t n, unsigned channels, uint8_t *dst);
 typedef void (*saturate_fn)(const uint8_t *src, size_t n, float factor, uint8_t *dst);
 
-static void table_row(const uint8_t *table, const uint8_t *src, uint8_t *dst, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        dst[i] = table[src[i]];
-}
-
 #if defined(__x86_64__)
-static inline LEAT_TARGET_AVX512 __m512i look_up(const __m512i t[4], __m512i v)
-{
-    __m512i low = _mm512_permutex2var_epi8(t[0], v, t[1]), high = _mm512_permutex2var_epi8(t[2], v, t[3]);
-    return _mm512_mask_blend_epi8(_mm512_movepi8_mask(v), low, high);
-}
-
-static LEAT_TARGET_AVX512 void table_row_avx512(const uint8_t *table, const uint8_t *src, uint8_t *dst, size_t n)
-{
-    __m512i t[4];
-    for (unsigned k = 0; k < 4; k++)
-        t[k] = _mm512_loadu_si512(table + 64 * k);
-    size_t i = 0;
-    for (; i + 64 <= n; i += 64)
-        _mm512_storeu_si512(dst + i, look_up(t, _mm512_loadu_si512(src + i)));
-    const __mmask64 rest = (UINT64_C(1) << (n - i)) - 1;
-    if (rest)
-        _mm512_mask_storeu_epi8(dst + i, rest, look_up(t, _mm512_maskz_loadu_epi8(rest, src + i)));
-}
-
 /*
  * 16 grey values of pixels in lanes. Weights become two signed bytes each; that of green, of 17 bits, comes
  * twice, by halves:
@@ -230,15 +205,6 @@ static LEAT_TARGET_AVX512 void saturate_row_avx512(const uint8_t *src, size_t n,
 }
 #endif
 
-static table_fn table_row_of(enum leat_isa isa)
-{
-#if defined(__x86_64__)
-    if (isa == LEAT_ISA_AVX512)
-        return table_row_avx512;
-#endif
-    return table_row;
-}
-
 /* NULL: rows are parted, and the compiler's loops do as well. */
 static grey_fn grey_row_of(enum leat_isa isa)
 {
@@ -280,7 +246,7 @@ struct pass {
     size_t n, stride; /* values of one, and from one to the next */
     size_t step;      /* values from a pixel to the next */
     uint8_t *rows, *made;
-    table_fn table;
+    leat_byte_table_fn table;
     grey_fn grey;
     saturate_fn saturate;
 };
@@ -486,7 +452,7 @@ void leat_adjust(enum leat_isa isa, const struct leat_adjust *steps, unsigned n,
                  const struct leat_image *out, void *scratch)
 {
     struct pass pass = {.out = out,
-                        .table = table_row_of(isa),
+                        .table = leat_byte_table_of(isa),
                         .grey = grey_row_of(isa),
                         .saturate = saturate_row_of(isa)},
                 *p = &pass;

@@ -202,11 +202,12 @@ static int compile_part(struct leat_program *program, struct leat_compiled *part
             program->native_bytes = bytes[i];
     if (part->idle)
         return LEAT_OK;
-    if (part->out.ndim && part->out.shape[0] < 0)
+    const bool varies = part->out.ndim && part->out.shape[0] < 0;
+    if (varies && (part->out.ndim > 1 || part->out.kind != LEAT_KIND_ARRAY || part->out.codec))
         return leat_fail(error, LEAT_E_TYPE,
                          "%s in output '%s' takes a value of varying size only as it is stored: put it first.",
                          part->native->op->class->label(part->native->op->args), part->face.name);
-    part->elements = bytes[1] / leat_dtype_size(part->out.dtype);
+    part->elements = varies ? 0 : bytes[1] / leat_dtype_size(part->out.dtype);
     part->face.decodes = part->out.codec && part->in.kind != LEAT_KIND_ARRAY;
     part->face.grows = !part->face.decodes && has_open_images(part->uses, part->n_uses);
     if (!works && leat_dtype_size(part->out.dtype) > 1) { /* of bytes, a stage has kernels */
@@ -229,13 +230,17 @@ static int compile_parts(struct leat_program *program, struct leat_compiled *c, 
         return leat_compile_no_memory(error);
     c->path = LEAT_PATH_NATIVE;
     c->n_parts = n;
+    if (leat_compiled_is_list(c)) {
+        c->face.grows = true;
+        program->native_bytes = program->native_bytes > LEAT_LIST_BYTES ? program->native_bytes : LEAT_LIST_BYTES;
+    }
     struct leat_use *use = c->uses, *end = c->uses + c->n_uses;
     for (size_t k = 0; k < n; k++) {
         struct leat_compiled *part = &c->parts[k];
         part->face.name = c->face.name;
         part->in = part->out = k ? use[-1].out : c->in;
         for (part->uses = use; use < end && !use->op->class->call; use++, part->n_uses++)
-            part->out = use->out;
+            part->out = use->op->class->pad ? part->out : use->out;
         part->native = use < end ? use++ : NULL;
         int rc = compile_part(program, part, part->native ? part->out.layout == LEAT_LAYOUT_CHW : planar, error);
         if (rc)
@@ -423,15 +428,38 @@ static const struct leat_use *only_native(const struct leat_compiled *c)
     return alone && c->parts->native && c->parts->native->op->class->call_both ? c->parts->native : NULL;
 }
 
+/* The last operator of a chain on lists of any length, likewise. */
+static const struct leat_use *last_of_list(const struct leat_compiled *c)
+{
+    const bool last = leat_compiled_is_list(c) && c->face.ragged && !c->face.called && c->parts[c->n_parts - 1].idle;
+    const struct leat_use *use = last ? c->parts[c->n_parts - 2].native : NULL;
+    return use && use->op->class->call_both ? use : NULL;
+}
+
+static bool same_before(const struct leat_compiled *c, const struct leat_compiled *d)
+{
+    size_t k = 0;
+    while (k + 1 < c->n_uses && k + 1 < d->n_uses && c->uses[k].op == d->uses[k].op)
+        k++;
+    return c->n_uses == d->n_uses && k + 1 == c->n_uses;
+}
+
+static const struct leat_use *maker_of(const struct leat_compiled *c)
+{
+    const struct leat_use *use = only_native(c);
+    return use ? use : last_of_list(c);
+}
+
 /* The outputs that are the labels of others, made of the same value with the same draws. */
 static void find_labels(struct leat_program *program)
 {
     for (struct leat_compiled *c = program->outputs; c < program->outputs + program->n_outputs; c++) {
-        const struct leat_use *use = only_native(c), *other;
+        const struct leat_use *use = maker_of(c), *other;
         for (struct leat_compiled *d = c + 1; use && d < program->outputs + program->n_outputs; d++)
-            if ((other = only_native(d)) && !c->labels && !c->beside && !d->beside && !d->face.hidden &&
-                !c->face.hidden && d->face.field == c->face.field && other->op->class == use->op->class &&
-                other->op->instance == use->op->instance && use->op->class->pairs(use->op->args, other->op->args)) {
+            if ((other = maker_of(d)) && same_before(c, d) && !c->labels && !c->beside && !d->beside &&
+                !d->face.hidden && !c->face.hidden && d->face.field == c->face.field &&
+                other->op->class == use->op->class && other->op->instance == use->op->instance &&
+                use->op->class->pairs(use->op->args, other->op->args)) {
                 c->labels = d;
                 d->beside = true;
             }

@@ -106,7 +106,7 @@ static int call(const struct leat_use *use, const char *output, const struct lea
     const struct fim_args *args = use->op->args;
     const uint64_t n = leat_tokens_count(use->in.dtype, in, length, args->fill >= 0, args->fill);
     fill_row_on(&(struct row){args, use->in.dtype, leat_key_mix(row->key, use->op->instance), n,
-                              (uint64_t)use->out.shape[0], in, out});
+                              leat_list_count(use, length), in, out});
     return LEAT_OK;
 }
 
@@ -121,4 +121,5 @@ const struct leat_op_class leat_op_fill_in_the_middle = {.type = "FillInTheMiddl
                                                          .parse = parse,
                                                          .infer = leat_infer_tokens,
                                                          .label = label,
+                                                         .count = leat_count_tokens,
                                                          .call = call};

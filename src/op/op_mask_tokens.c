@@ -171,6 +171,23 @@ LEAT_INLINE void put_short(const uint16_t *tokens, const uint16_t *numbers, uint
         to[i] = hidden ? (int64_t)some[i] : (int64_t)some[i] + LEAT_NO_LABEL;
 }
 
+/* Tokens in 16 bits, or false: some has more. */
+#define SHORTEN(type)                                                                                                  \
+    {                                                                                                                  \
+        type all = 0;                                                                                                  \
+        for (size_t i = 0; i < BLOCK; i++) {                                                                           \
+            to[i] = (uint16_t)((const type *)tokens)[i];                                                               \
+            all |= ((const type *)tokens)[i];                                                                          \
+        }                                                                                                              \
+        return !(all >> 16);                                                                                           \
+    }
+LEAT_INLINE bool shorten(size_t size, const void *tokens, uint16_t *restrict to)
+{
+    if (size == 4)
+        SHORTEN(uint32_t)
+    SHORTEN(uint64_t)
+}
+
 /* Random tokens are few: their places are a byte for each, and eight are read together. */
 LEAT_INLINE void put_random(const struct mask_args *args, uint64_t key, uint64_t first, const uint16_t *numbers,
                             int64_t *restrict tokens)
@@ -263,6 +280,8 @@ LEAT_INLINE void mask_row(const struct tokens *t)
     const uint64_t random_key = leat_key_mix(t->key, 1);
     union numbers numbers;
     int64_t last[3][BLOCK]; /* the tokens of a block that is not full, and their results */
+    uint16_t shorter[BLOCK];
+    const bool small = args->vocabulary <= UINT16_MAX + LEAT_NO_LABEL;
     for (size_t first = 0; first < t->n; first += BLOCK) {
         const size_t n = t->n - first < BLOCK ? t->n - first : BLOCK;
         const void *src = (const uint8_t *)t->src + first * size;
@@ -273,19 +292,22 @@ LEAT_INLINE void mask_row(const struct tokens *t)
             memset(last[2], 0, sizeof last[2]);
             src = memcpy(last[2], src, n * size);
         }
-        if (is_beyond(size, src, args->vocabulary))
+        const uint16_t *tokens = t->dtype == LEAT_U16 ? src : shorter;
+        bool is_short = small && (t->dtype == LEAT_U16 || (size > 2 && shorten(size, src, shorter)));
+        if (is_short ? is_beyond(2, tokens, args->vocabulary) : is_beyond(size, src, args->vocabulary)) {
             look_beyond(t, src, first);
+            is_short = false;
+        }
         draw_block(t->key, first, &numbers);
-        spare_special(args, size, src, numbers.of);
-        const bool small = t->dtype == LEAT_U16 && args->vocabulary <= UINT16_MAX + LEAT_NO_LABEL;
-        if (to[0] && small)
-            put_short(src, numbers.of, (uint16_t)(args->masked >> 48), true, (uint16_t)args->mask, to[0]);
+        spare_special(args, is_short ? 2 : size, is_short ? tokens : src, numbers.of);
+        if (to[0] && is_short)
+            put_short(tokens, numbers.of, (uint16_t)(args->masked >> 48), true, (uint16_t)args->mask, to[0]);
         else if (to[0])
             put_other(t->dtype, src, numbers.of, (uint16_t)(args->masked >> 48), true, args->mask, to[0]);
         if (to[0])
             put_random(args, random_key, first, numbers.of, to[0]);
-        if (to[1] && small)
-            put_short(src, numbers.of, (uint16_t)(args->chosen >> 48), false, 0, to[1]);
+        if (to[1] && is_short)
+            put_short(tokens, numbers.of, (uint16_t)(args->chosen >> 48), false, 0, to[1]);
         else if (to[1])
             put_other(t->dtype, src, numbers.of, (uint16_t)(args->chosen >> 48), false, LEAT_NO_LABEL, to[1]);
         if (is_undecided(args, numbers.of))
@@ -298,7 +320,7 @@ LEAT_INLINE void mask_row(const struct tokens *t)
 LEAT_TOKENS_FOR_EACH_ISA(mask_row, struct tokens)
 
 static int mask(const struct leat_use *use, const char *output, const struct leat_row *row, const void *in,
-                int64_t *tokens, int64_t *labels, struct leat_error *error)
+                uint64_t length, int64_t *tokens, int64_t *labels, struct leat_error *error)
 {
     const struct mask_args *args = use->op->args;
     size_t beyond = SIZE_MAX;
@@ -306,7 +328,7 @@ static int mask(const struct leat_use *use, const char *output, const struct lea
                                  use->in.dtype,
                                  in,
                                  {tokens, labels},
-                                 (size_t)use->out.shape[0],
+                                 leat_list_count(use, length),
                                  leat_key_mix(row->key, use->op->instance),
                                  &beyond});
     if (beyond == SIZE_MAX)
@@ -323,14 +345,14 @@ static int call(const struct leat_use *use, const char *output, const struct lea
                 uint64_t length, void *out, struct leat_error *error)
 {
     const struct mask_args *args = use->op->args;
-    return mask(use, output, row, in, args->labels ? NULL : out, args->labels ? out : NULL, error);
+    return mask(use, output, row, in, length, args->labels ? NULL : out, args->labels ? out : NULL, error);
 }
 
 static int call_both(const struct leat_use *use, const struct leat_use *labels, const char *output,
                      const struct leat_row *row, const void *in, uint64_t length, void *out, void *into,
                      struct leat_error *error)
 {
-    return mask(use, output, row, in, out, into, error);
+    return mask(use, output, row, in, length, out, into, error);
 }
 
 static bool pairs(const void *args, const void *labels)
@@ -355,6 +377,7 @@ const struct leat_op_class leat_op_mask_tokens = {.type = "MaskTokens",
                                                   .parse = parse,
                                                   .infer = leat_infer_tokens,
                                                   .label = label,
+                                                  .count = leat_count_tokens,
                                                   .call = call,
                                                   .call_both = call_both,
                                                   .pairs = pairs,

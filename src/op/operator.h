@@ -11,7 +11,8 @@
  *     joint   changes the boxes and keypoints of a row, in the chain of a tuple (joint.h)
  *     pad     brings a value to a fixed length, as the last of its chain (PadTo)
  *     batch   changes an output of a whole batch, as the last of its chain (MixUp; mix.h)
- *     call    a function of whole values, behind which the chain is cut: of the user's (Native), or on tokens
+ *     call    a function of whole values, behind which the chain is cut: of the user's (Native), or on tokens and
+ *             residues
  *     none    it changes how the value is read or delivered (Decode, ToLayout), as `infer` says
  *
  * Moves that follow one another are composed, maps of bytes become tables of 256 entries, and a stage (stage.h) carries
@@ -280,10 +281,12 @@ struct leat_op_class {
      * OPERATOR: it failed; DECODE: the length is not one of this type. */
     int (*call)(const struct leat_use *use, const char *output, const struct leat_row *row, const void *in,
                 uint64_t length, void *out, struct leat_error *error);
+    /* How many numbers it makes of a list of n, for a call that takes lists of any length. NULL: the types say it. */
+    uint64_t (*count)(const void *args, uint64_t n);
 #define LEAT_MOST_PAIRED 8000
     /* As `call` for both outputs of an operator that has two (token_ops.h), if they are made of one value: the labels
-     * by `labels`, into `into`. For at most LEAT_MOST_PAIRED tokens, which may be mapped memory, so that it allocates
-     * nothing. May be NULL. */
+     * by `labels`, into `into`. For lists of any length, and for at most LEAT_MOST_PAIRED tokens of a fixed one, which
+     * may be mapped memory, so that it allocates nothing. May be NULL. */
     int (*call_both)(const struct leat_use *use, const struct leat_use *labels, const char *output,
                      const struct leat_row *row, const void *in, uint64_t length, void *out, void *into,
                      struct leat_error *error);

@@ -305,12 +305,13 @@ void leat_scratch_trim(struct leat_scratch *scratch)
     leat_stage_work_trim(&scratch->work);
 }
 
-/* The operators between two functions, for one value. */
+/* The operators between two functions, for one value: n elements, if it is a list of any length. */
 static int apply_part(const struct leat_compiled *part, struct leat_scratch *scratch, const struct leat_row *row,
-                      void *dst, struct leat_error *error)
+                      uint64_t n, void *dst, struct leat_error *error)
 {
     if (part->path == LEAT_PATH_IMAGE)
         return apply_image(part, scratch, row, dst, error);
+    const uint64_t elements = part->elements ? part->elements : n;
     int64_t begin = leat_clock_ns();
     size_t channels = part->path == LEAT_PATH_TURN ? (size_t)leat_type_channels(&part->in) : 0;
     bool planes = part->in.layout == LEAT_LAYOUT_CHW;
@@ -319,9 +320,9 @@ static int apply_part(const struct leat_compiled *part, struct leat_scratch *scr
                               planes ? channels : part->elements / channels,
                               planes ? part->elements / channels : channels);
     else if (part->path == LEAT_PATH_CONVERT)
-        convert_elements(part, row->data, dst, part->elements);
+        convert_elements(part, row->data, dst, elements);
     else
-        leat_map_elements(part, part->in.dtype, row->data, dst, part->elements);
+        leat_map_elements(part, part->in.dtype, row->data, dst, elements);
     end_step(scratch, &scratch->times[part->first_time], channels ? "ToLayout" : "ToDtype", begin, 1, 0);
     return LEAT_OK;
 }
@@ -337,13 +338,17 @@ bool leat_program_is_beside(const struct leat_program *program, size_t output)
     return program->outputs[output].beside;
 }
 
+/* `labels`: of the output that is made in the same call, into `beside`; or NULL. */
 static int call_native(const struct leat_compiled *part, struct leat_scratch *scratch, const struct leat_row *row,
-                       void *dst, struct leat_error *error)
+                       void *dst, const struct leat_use *labels, void *beside, struct leat_error *error)
 {
     struct step_time *time = &scratch->times[part->first_time + part->n_stages + part->face.decodes];
+    const struct leat_use *use = part->native;
+    const struct leat_op_class *class = use->op->class;
     int64_t begin = leat_clock_ns();
-    int rc = part->native->op->class->call(part->native, part->face.name, row, row->data, row->length, dst, error);
-    end_step(scratch, time, part->native->op->class->label(part->native->op->args), begin, 1, 0);
+    int rc = labels ? class->call_both(use, labels, part->face.name, row, row->data, row->length, dst, beside, error)
+                    : class->call(use, part->face.name, row, row->data, row->length, dst, error);
+    end_step(scratch, time, class->label(use->op->args), begin, 1, 0);
     return rc;
 }
 
@@ -362,22 +367,24 @@ static int restore(const struct leat_compiled *c, const struct leat_row *row, ui
     return LEAT_E_DECODE;
 }
 
-/* One value through parts and functions: in turns through the two buffers, the last step into `dst`. */
+/* One value through parts and functions: in turns through the two buffers, the last step into `dst`, or if that is
+ * NULL into a buffer, too. *result: the last step's. `beside`: where the labels of a list go, or NULL. */
 static int run_native(const struct leat_compiled *c, struct leat_scratch *scratch, const struct leat_row *given,
-                      void *dst, struct leat_error *error)
+                      void *dst, void *beside, const void **result, struct leat_error *error)
 {
-    struct leat_row row = *given; /* the input of the next step */
+    struct leat_row row = *given;                           /* the input of the next step */
+    uint64_t n = row.length / leat_dtype_size(c->in.dtype); /* of a list */
     unsigned turn = 0;
     int rc = LEAT_OK;
     for (size_t k = 0; !rc && k < c->n_parts; k++) {
         const struct leat_compiled *part = &c->parts[k];
-        uint8_t *to = part->native ? scratch->buffers[turn] : dst;
+        uint8_t *to = part->native || !dst ? scratch->buffers[turn] : dst;
         if (part->idle && !k && c->face.in_place && part->native)
             memcpy(to, row.data, row.length = leat_type_bytes(&part->in)); /* bytes that may fault are copied */
         else if (part->idle)
             to = NULL;
-        else if (!(rc = apply_part(part, scratch, &row, to, error)))
-            row.length = leat_type_bytes(&part->out);
+        else if (!(rc = apply_part(part, scratch, &row, n, to, error)))
+            row.length = leat_value_size(&part->out, n);
         if (to) {
             row.data = to;
             turn ^= 1;
@@ -385,22 +392,67 @@ static int run_native(const struct leat_compiled *c, struct leat_scratch *scratc
         if (rc || !part->native)
             break;
         bool end = k + 2 == c->n_parts && c->parts[k + 1].idle;
-        to = end ? dst : scratch->buffers[turn];
-        rc = call_native(part, scratch, &row, to, error);
+        to = end && dst ? dst : scratch->buffers[turn];
+        rc = call_native(part, scratch, &row, to, end && beside ? c->labels->parts[k].native : NULL, beside, error);
+        row.data = to;
         if (end)
             break;
-        row.data = to;
-        row.length = leat_type_bytes(&part->native->out);
+        n = part->native->op->class->count ? part->native->op->class->count(part->native->op->args, n) : n;
+        row.length = leat_value_size(&part->native->out, n);
         turn ^= 1;
     }
+    *result = row.data;
+    return rc;
+}
+
+/* A list of any length, as it is or as the first steps of a row whose length PadTo has fixed. */
+static int run_list(const struct leat_compiled *c, struct leat_scratch *scratch, const struct leat_row *given,
+                    void *dst, void *beside, struct leat_error *error)
+{
+    struct leat_row row = *given;
+    const uint64_t n = leat_compiled_count(c, row.length / leat_dtype_size(c->in.dtype));
+    const bool longer = c->pad_steps && n > c->pad_steps;
+    const void *result;
+    int rc = c->pad_steps ? leat_pad_check(c, n, error) : LEAT_OK;
+    row.data = row.length ? row.data : scratch->buffers[0]; /* an empty value may be NULL */
+    rc = rc ? rc : run_native(c, scratch, &row, longer ? NULL : dst, beside, &result, error);
+    if (!rc && longer)
+        memcpy(dst, result, c->face.row_bytes);
+    else if (!rc && c->pad_steps)
+        leat_pad_fill(c, n, dst);
+    return rc;
+}
+
+/* The same, in buffers of its own if values between functions are longer than the thread's. */
+static int apply_list(const struct leat_compiled *c, struct leat_scratch *scratch, const struct leat_row *row,
+                      void *dst, void *beside, struct leat_error *error)
+{
+    const uint64_t longest = leat_list_bytes(c, row->length);
+    if (row->length % leat_dtype_size(c->in.dtype))
+        return leat_fail(error, LEAT_E_DECODE,
+                         "A value of output '%s' has %llu bytes, which is no multiple of the %zu bytes of a number.",
+                         c->face.name, (unsigned long long)row->length, leat_dtype_size(c->in.dtype));
+    if (longest <= scratch->program->native_bytes)
+        return run_list(c, scratch, row, dst, beside, error);
+    uint8_t *const usual[] = {scratch->native, scratch->buffers[0], scratch->buffers[1]};
+    int rc = make_buffers(scratch, longest)
+                 ? run_list(c, scratch, row, dst, beside, error)
+                 : leat_fail(error, LEAT_E_NOMEM, "No memory for a value of %llu bytes.", (unsigned long long)longest);
+    leat_free(scratch->native);
+    scratch->native = usual[0];
+    scratch->buffers[0] = usual[1];
+    scratch->buffers[1] = usual[2];
     return rc;
 }
 
 static int apply_native(const struct leat_compiled *c, struct leat_scratch *scratch, const struct leat_row *row,
                         void *dst, struct leat_error *error)
 {
+    const void *result;
+    if (leat_compiled_is_list(c))
+        return apply_list(c, scratch, row, dst, NULL, error);
     if (row->info.form != LEAT_FORM_FAST || c->parts[0].face.decodes)
-        return run_native(c, scratch, row, dst, error);
+        return run_native(c, scratch, row, dst, NULL, &result, error);
     struct leat_row restored = *row;
     uint8_t *bytes;
     size_t length;
@@ -409,7 +461,7 @@ static int apply_native(const struct leat_compiled *c, struct leat_scratch *scra
         return rc;
     restored.data = bytes;
     restored.length = length;
-    rc = run_native(c, scratch, &restored, dst, error);
+    rc = run_native(c, scratch, &restored, dst, NULL, &result, error);
     leat_free(bytes);
     return rc;
 }
@@ -550,7 +602,7 @@ size_t leat_program_apply_both(const struct leat_program *program, size_t output
 uint64_t leat_program_ragged_bytes(const struct leat_program *program, size_t output, uint64_t length)
 {
     const struct leat_compiled *c = &program->outputs[output];
-    return c->in_bytes ? length / c->in_bytes * c->face.row_bytes : 0;
+    return c->in_bytes ? leat_compiled_count(c, length / c->in_bytes) * c->face.row_bytes : 0;
 }
 
 uint64_t leat_program_value_bytes(const struct leat_program *program, size_t output, const struct leat_value_info *info,
@@ -586,6 +638,8 @@ int leat_program_apply_ragged(const struct leat_program *program, size_t output,
     int rc = c->path == LEAT_PATH_SLICES ? apply_slices(c, scratch, row, dst, error) : check_steps(c, row, error);
     if (rc || c->path == LEAT_PATH_SLICES)
         return rc;
+    if (c->path == LEAT_PATH_NATIVE)
+        return apply_native(c, scratch, row, dst, error);
     int64_t begin = leat_clock_ns();
     uint64_t n = row->length / leat_dtype_size(c->in.dtype);
     if (row->info.form == LEAT_FORM_FAST)
@@ -598,6 +652,12 @@ int leat_program_apply_ragged(const struct leat_program *program, size_t output,
         leat_map_elements(c, c->in.dtype, row->data, dst, n);
     end_step(scratch, &scratch->times[c->first_time], "copy", begin, 1, 0);
     return rc;
+}
+
+int leat_program_apply_list(const struct leat_program *program, size_t output, struct leat_scratch *scratch,
+                            const struct leat_row *row, void *dst, void *beside, struct leat_error *error)
+{
+    return apply_list(&program->outputs[output], scratch, row, dst, beside, error);
 }
 
 /* ---- times ---- */

@@ -210,6 +210,9 @@ uint64_t leat_program_value_bytes(const struct leat_program *program, size_t out
                                   uint64_t length);
 int leat_program_apply_ragged(const struct leat_program *program, size_t output, struct leat_scratch *scratch,
                               const struct leat_row *row, void *dst, struct leat_error *error);
+/* The same with the ragged output that is made in the same call (leat_program_beside), into `beside`. */
+int leat_program_apply_list(const struct leat_program *program, size_t output, struct leat_scratch *scratch,
+                            const struct leat_row *row, void *dst, void *beside, struct leat_error *error);
 
 /* Bytes of masks of instances, of one row: more of them are a broken sample, on each machine alike. */
 #define LEAT_MOST_DRAWN (UINT64_C(1) << 32)

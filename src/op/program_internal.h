@@ -146,6 +146,19 @@ static inline struct leat_compiled *leat_tuple_member(const struct leat_program 
     return &program->outputs[chain->first + i];
 }
 
+/* Whether it takes lists of any length, whose values between functions are as long as each row's. */
+static inline bool leat_compiled_is_list(const struct leat_compiled *c)
+{
+    return c->path == LEAT_PATH_NATIVE && c->in.kind == LEAT_KIND_ARRAY && c->in.ndim == 1 && c->in.shape[0] < 0;
+}
+/* Bytes of such a value that each of a scratch's buffers has room for: 32,768 tokens. A longer row has its own. */
+#define LEAT_LIST_BYTES (UINT64_C(256) << 10)
+/* program_memory.c: the bytes of the longest value between the functions of a row, from the bytes of its list. */
+uint64_t leat_list_bytes(const struct leat_compiled *c, uint64_t length);
+/* program_memory.c: the elements that a list of n becomes. */
+uint64_t leat_compiled_count(const struct leat_compiled *c, uint64_t n);
+/* The bytes of a value of a type, a list of n elements if it varies. */
+uint64_t leat_value_size(const struct leat_type *type, uint64_t n);
 /* Whether its own first stage decodes. */
 static inline bool leat_compiled_decodes(const struct leat_compiled *c)
 {

@@ -2,6 +2,7 @@
  * The memory of a program: that of a thread for all rows, and that of one row beside it, for which the engine asks the
  * budget before the row is made.
  */
+#include "base/alloc.h"
 #include "op/program_internal.h"
 
 /* ---- memory of a thread ---- */
@@ -73,6 +74,44 @@ uint64_t leat_program_images_bytes(const struct leat_program *program)
     return bytes;
 }
 
+/* ---- lists ---- */
+
+static uint64_t count(const struct leat_use *use, uint64_t n)
+{
+    return use->op->class->count ? use->op->class->count(use->op->args, n) : n;
+}
+
+uint64_t leat_compiled_count(const struct leat_compiled *c, uint64_t n)
+{
+    for (size_t k = 0; k < c->n_uses; k++)
+        n = count(&c->uses[k], n);
+    return n;
+}
+
+uint64_t leat_value_size(const struct leat_type *type, uint64_t n)
+{
+    const uint64_t bytes = leat_type_bytes(type);
+    return bytes == UINT64_MAX ? n * leat_dtype_size(type->dtype) : bytes;
+}
+
+uint64_t leat_list_bytes(const struct leat_compiled *c, uint64_t length)
+{
+    uint64_t n = length / leat_dtype_size(c->in.dtype), most = 0, last = 0; /* the last value is the row itself */
+    for (size_t k = 0; k < c->n_parts; k++) {
+        const struct leat_compiled *part = &c->parts[k];
+        if (!part->idle) {
+            most = last > most ? last : most;
+            last = leat_value_size(&part->out, n);
+        }
+        if (part->native) {
+            n = count(part->native, n);
+            most = last > most ? last : most;
+            last = leat_value_size(&part->native->out, n);
+        }
+    }
+    return c->pad_steps && last > most ? last : most;
+}
+
 /* ---- memory of a row ---- */
 
 /* Those that take the stored value. */
@@ -126,6 +165,10 @@ uint64_t leat_program_decode_bytes(const struct leat_program *program, size_t ou
                                    unsigned piece)
 {
     const struct leat_compiled *c = &program->outputs[output], *first = first_part(c);
+    if (leat_compiled_is_list(c)) {
+        const uint64_t longest = leat_list_bytes(c, row->length);
+        return longest > program->native_bytes ? 2 * leat_align64(longest) + 64 : 0;
+    }
     if (c->face.grows)
         return between_bytes(program, c, row->key, piece, (uint32_t)leat_type_width(&c->in),
                              (uint32_t)leat_type_height(&c->in));

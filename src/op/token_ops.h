@@ -100,13 +100,25 @@ LEAT_INLINE void leat_tokens_widen_some(enum leat_dtype dtype, const void *src, 
     for (size_t at = 0; at < n; at += some)
         leat_tokens_widen(dtype, (const uint8_t *)src + at * size, to + at, some);
 }
+/* The number of elements of a value of `bytes`, a list, as an operator takes it. */
+static inline size_t leat_list_count(const struct leat_use *use, uint64_t bytes)
+{
+    return (size_t)(use->in.shape[0] < 0 ? bytes / leat_dtype_size(use->in.dtype) : (uint64_t)use->in.shape[0]);
+}
 /* The number of tokens of a value of `bytes` when those equal to `fill` at its end are taken off, if `has_fill`. */
 size_t leat_tokens_count(enum leat_dtype dtype, const void *src, uint64_t bytes, bool has_fill, int64_t fill);
 /* Whether the type is a list of integers. */
 bool leat_type_is_tokens(const struct leat_type *type);
-/* `infer` of operators that change lists of integers of fixed length. */
+/* Whether it is one of bytes, such as the residues of a sequence; and in words. */
+static inline bool leat_type_is_residues(const struct leat_type *type)
+{
+    return leat_type_is_tokens(type) && type->dtype == LEAT_U8;
+}
+#define LEAT_RESIDUES "a list of residues: letters as a field of uint8"
+/* `infer` and `count` of operators that change lists of integers and keep their length. */
 int leat_infer_tokens(const void *args, const struct leat_place *place, struct leat_type *type,
                       struct leat_effect *effect, struct leat_error *error);
+uint64_t leat_count_tokens(const void *args, uint64_t n);
 /* "part" of operators that give two outputs: "inputs" (false), or "labels". */
 bool leat_args_part(struct leat_args *args);
 /* An id of a token: [0, 2^53). Absent: `fallback`, which may be -1. */

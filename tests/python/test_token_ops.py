@@ -76,6 +76,18 @@ def test_masks_are_those_of_plain_python_with_the_same_draws(tmp_path_factory: A
         assert batch["tokens.labels"][i].tolist() == labels
 
 
+def test_tokens_of_documents_of_any_length_are_masked_as_in_rows(tmp_path: Path) -> None:
+    documents = [np.arange(1, n, dtype=np.uint16) % 90 for n in (2, 1, 300, 700)]
+    op = leat.ops.MaskTokens(103, 120, (0, 5), name="m")
+    loader = leat.Loader(write(tmp_path / "d.leat", documents), 4, framework="numpy", outputs={"tokens": [op]})
+    batch = loader.batch_at(0, 0)
+    for row, labels, document, key in zip(
+        batch["tokens"].unbind(), batch["tokens.labels"].unbind(), documents, keys(batch, "m"), strict=True
+    ):
+        expected = masked(document.tolist(), key, 103, 120, {0, 5}, 0.15, (0.8, 0.1))
+        assert (row.tolist(), labels.tolist()) == expected
+
+
 def test_all_bits_of_a_number_decide_where_the_upper_ones_are_those_of_a_bound(tmp_path: Path) -> None:
     n, bounds = 256, [58982.95, 29490.95, 47185.95]  # of 2^16: with these upper bits most numbers are below
     p, replace = bounds[0] / 2**16, (bounds[1] / bounds[0], (bounds[2] - bounds[1]) / bounds[0])
@@ -299,6 +311,15 @@ def test_middles_are_moved_as_in_plain_python_with_the_same_draws(tmp_path: Path
     assert ((batch["tokens"] == EOS) == (rows == EOS)).all()
 
 
+def test_middles_of_documents_of_any_length_are_moved_in_them(tmp_path: Path) -> None:
+    documents = [np.arange(1, n, dtype=np.uint16) for n in (1, 4, 40, 400)]
+    op = leat.ops.FillInTheMiddle(PRE, MID, SUF, rate=0.7, spm=0.4, name="f")
+    loader = leat.Loader(write(tmp_path / "d.leat", documents), 4, framework="numpy", outputs={"tokens": [op]})
+    batch = loader.batch_at(0, 0)
+    for row, document, key in zip(batch["tokens"].unbind(), documents, keys(batch, "f"), strict=True):
+        assert row.tolist() == filled(document.tolist(), key, 0.7, 0.4)
+
+
 def test_as_many_documents_are_changed_as_said_and_cuts_are_uniform(tmp_path: Path) -> None:
     rows = np.tile(np.arange(1, 16, dtype=np.uint16), (8000, 1))
     found = load(rows, [leat.ops.FillInTheMiddle(PRE, MID, SUF, rate=0.7, spm=0.4)], tmp_path / "t.leat")["tokens"]
@@ -330,8 +351,8 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="2 operators that make labels"):
         load(rows, [leat.ops.MaskTokens(1, 10), leat.ops.SpanCorruption(99)], tmp_path / "t.leat")
     ds = write(tmp_path / "d.leat", [np.ones(3, np.uint16)])
-    with pytest.raises(TypeError, match="MaskTokens in output 'tokens' takes a list of integers of fixed length"):
-        leat.Loader(ds, batch_size=1, outputs={"tokens": [leat.ops.MaskTokens(1, 10)]})
+    with pytest.raises(TypeError, match="MaskTokens in output 'tokens' takes a list of integers"):
+        leat.Loader(ds, batch_size=1, outputs={"tokens": [leat.ops.ToDtype("float32"), leat.ops.MaskTokens(1, 10)]})
     with pytest.raises(TypeError, match="where length="):
         leat.Loader(ds, batch_size=1, outputs={"tokens": [leat.ops.SpanCorruption(99)]})
 

@@ -46,7 +46,7 @@ PYTHON = {
     "python/leat/feedback": "feedback* policies decisions",
     "python/leat/functions": "map map_tuples calls native",
     "python/leat/mixtures": "mixture* mix* adapt simulate cli_mix",
-    "python/leat/ops": "ops policies branches geometry colors presets foreign_names",
+    "python/leat/ops": "ops policies branches geometry colors presets foreign_names token_ops sequence_ops",
     "python/leat/ports": "port* cli_port",
     "python/leat/ray": "ray* on_ray*",
     "python/leat/sharing": "port port_folder port_jobs",

@@ -25,6 +25,20 @@ MUTATIONS = [
         ("py:test_token_ops.py::test_middles_are_moved_as_in_plain_python_with_the_same_draws",),
     ),
     Mutation(
+        "a slice never reaches the end of its list",
+        "src/op/op_random_slice.c",
+        "0, n - made + 1);",
+        "0, n - made ? n - made : 1);",
+        ("py:test_sequence_ops.py::test_every_offset_comes_equally_often_the_last_one_too",),
+    ),
+    Mutation(
+        "rows whose length PadTo fixes are written whole",
+        "src/op/program.c",
+        "const bool longer = c->pad_steps && n > c->pad_steps;",
+        "const bool longer = false;",
+        ("c:op/sequences",),
+    ),
+    Mutation(
         "two operators that mix a batch draw the same",
         "src/op/mix.c",
         "op->class->batch(op->args, leat_key_mix(key, op->instance), &part, rows);",

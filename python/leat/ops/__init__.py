@@ -25,6 +25,7 @@ from .functions import Map
 from .geometry import *
 from .photo import *
 from .policies import *
+from .sequences import *
 from .targets import *
 from .tokens import *
 from .values import *

@@ -10,11 +10,11 @@ from .base import Operator
 __all__ = ["FillInTheMiddle", "MaskTokens", "SpanCorruption"]
 
 
-_token = a.whole(0, (1 << 53) - 1)
+token = a.whole(0, (1 << 53) - 1)
 
 
 def _special(what: str, ids: Any) -> tuple[int, ...]:
-    special = tuple(_token(what, i) for i in a.integers(what, ids))
+    special = tuple(token(what, i) for i in a.integers(what, ids))
     if len(special) > 64:
         raise ValueError(f"{what} are at most 64 tokens, not {len(special)}")
     return special
@@ -28,8 +28,8 @@ def _shares(what: str, value: Any) -> tuple[float, ...]:
 
 
 _part = a.choice("labels")
-Token = Annotated[int, _token]
-MaybeToken = Annotated[int | None, a.maybe(_token)]
+Token = Annotated[int, token]
+MaybeToken = Annotated[int | None, a.maybe(token)]
 
 
 class _Targets(Operator):
@@ -52,9 +52,9 @@ class MaskTokens(_Targets):
             rest stays as it is.
 
     Labels are the tokens that were chosen, and -100 elsewhere, which PyTorch's cross entropy leaves out. Each token
-    draws one uniform number, which says all but the id of a random token. Values must have a fixed length: rows of
-    :func:`leat.pack_rows`, or a field of such a shape. The operator is the last of its chain but for ToDtype, which
-    then holds for both outputs.
+    draws one uniform number, which says all but the id of a random token. Values have a fixed length, as rows of
+    :func:`leat.pack_rows`, or any length, as documents and the tokens of :class:`Lookup`. The operator is the last of
+    its chain but for ToDtype, which then holds for both outputs, and PadTo, which fills labels with -100.
 
     >>> mask = leat.ops.MaskTokens(103, 30522, special_ids=(0, 101, 102))
     >>> mask
@@ -137,11 +137,11 @@ class FillInTheMiddle(Operator):
     fill: MaybeToken = None
 
 
-def labels_of(op: Operator, name: str) -> Operator:
-    """The operator that makes the labels of one, with the same draws."""
+def part_of(op: Operator, part: str, name: str | None) -> Operator:
+    """The operator that makes the other output of one, with the same draws."""
     made = object.__new__(type(op))
     object.__setattr__(made, "name", name)
-    object.__setattr__(made, "_values", {**op._values, "part": "labels"})
+    object.__setattr__(made, "_values", {**op._values, "part": part})
     return made
 
 
