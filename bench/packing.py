@@ -6,6 +6,8 @@
 - packed rows: the same tokens as documents (best_fit and cut), shuffled, through a Loader: ratio to widen.
 - MaskTokens and SpanCorruption: a Loader with the operator against the same Loader that copies the tokens as often.
 - best fit: CPU seconds for documents of lengths as of web text, and how full the rows are.
+- by cost: CPU seconds to open a Loader with batch_cost=, and its batches beside those of a greedy one, which takes the
+  samples in a random order and closes a batch where the sum would exceed (BioNeMo's size-aware batching).
 
 Jobs are timed in turns, and the median of ratios of neighbours is printed, as the machine may be shared.
 """
@@ -72,6 +74,49 @@ def loaded(ds: leat.Dataset, threads: int, **outputs: Any) -> Callable[[], Itera
     return lambda: (batch["tokens"].shape[0] for batch in loader)
 
 
+def best_fit(rng: np.random.Generator, documents: int) -> None:
+    for name, drawn in (
+        ("web text", np.clip(rng.lognormal(6, 1, documents), 1, 20000)),
+        ("uniform", rng.integers(1, SEQ + 1, documents)),
+        ("hard", rng.integers(SEQ // 5, 2 * SEQ // 3, documents)),
+    ):
+        each = drawn.astype(np.uint32)
+        begin, found = np.empty(len(each) + 2, np.uint32), np.empty(len(each), np.uint32)
+        start = time.process_time()
+        n = leat._leat.best_fit(each, SEQ, 0, begin, found)
+        spent = time.process_time() - start
+        full = (each % SEQ).astype(np.int64).sum() / (n * SEQ)
+        print(f"best fit, {name:10} {documents:,} documents: {spent:.2f} s, rows {100 * full:.3f}% full")
+
+
+def greedy(costs: np.ndarray, most: int) -> int:
+    """The number of batches."""
+    ends, n, at = np.concatenate([[0], np.cumsum(costs)]), 0, 0
+    while at < len(costs):
+        at = int(np.searchsorted(ends, ends[at] + most, "right")) - 1
+        n += 1
+    return n
+
+
+def by_cost(rng: np.random.Generator, samples: int) -> None:
+    ds = leat.from_arrays(x=np.zeros(samples, np.uint8))
+    tokens = np.clip(rng.lognormal(6, 0.7, samples), 1, 8192).astype(np.int64)
+    for name, costs, most in (
+        ("tokens", tokens, 65536),
+        ("tokens squared", tokens**2, 10**9),
+        ("uniform to the most", rng.integers(1, 10**9, samples), 10**9),
+        ("bytes", rng.integers(1, 1 << 38, samples), 1 << 40),
+    ):
+        start = time.process_time()
+        loader = leat.Loader(ds, batch_cost=most, cost=costs, shuffle=True, framework="numpy")
+        spent, n, other = time.process_time() - start, len(loader), greedy(rng.permutation(costs), most)
+        full = 100 * int(costs.sum()) / most
+        print(
+            f"by cost, {name:20} {samples:,} samples: {spent:.2f} s, {n:,} batches, {full / n:.3f}% full; "
+            f"greedy {other:,}, {full / other:.3f}%"
+        )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--documents", type=int, default=10_000_000)
@@ -111,18 +156,8 @@ def main() -> None:
         once = loaded(rows, args.threads, tokens=wide)
         job = loaded(rows, args.threads, tokens=[leat.ops.FillInTheMiddle(50001, 50002, 50003, eos=7)])
         print(f"{'FillInTheMiddle / copy':28} {ratio(job, once, args.seconds)}")
-    for name, drawn in (
-        ("web text", np.clip(rng.lognormal(6, 1, args.documents), 1, 20000)),
-        ("uniform", rng.integers(1, SEQ + 1, args.documents)),
-        ("hard", rng.integers(SEQ // 5, 2 * SEQ // 3, args.documents)),
-    ):
-        each = drawn.astype(np.uint32)
-        begin, found = np.empty(len(each) + 2, np.uint32), np.empty(len(each), np.uint32)
-        start = time.process_time()
-        n = leat._leat.best_fit(each, SEQ, 0, begin, found)
-        spent = time.process_time() - start
-        full = (each % SEQ).astype(np.int64).sum() / (n * SEQ)
-        print(f"best fit, {name:10} {args.documents:,} documents: {spent:.2f} s, rows {100 * full:.3f}% full")
+    best_fit(rng, args.documents)
+    by_cost(rng, args.documents)
 
 
 if __name__ == "__main__":

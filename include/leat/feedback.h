@@ -91,7 +91,7 @@ LEAT_API int leat_feedback_enter(struct leat_feedback *feedback, const struct le
  * A decision enters the log, and so the state: lists that do not fit 44 KiB of text together, or for which it has no
  * room, by their hash alone, as those of leat_loader_set_positions. `positions` are copied. Errors: INVALID (that step
  * was handed out, or an earlier decision holds from a later place; several ranks and no step; a mixture, packed rows,
- * batches by length; SELECT in the order WEIGHTED; an empty list, or nothing is left of the epoch), RANGE (a position
+ * batches by size; SELECT in the order WEIGHTED; an empty list, or nothing is left of the epoch), RANGE (a position
  * leaves the data set; no such step). */
 enum leat_rows {
     LEAT_ROWS_AS_OPENED = 0, /* as the loader was opened; positions NULL */

@@ -702,22 +702,24 @@ struct leat_pack_options {
 
 /* The rows of BEST_FIT: row k has documents[begin[k]] to documents[begin[k + 1] - 1], or the rest of these when pieces
  * of `length` are cut off. `documents` has room for n numbers, `begin` for n + 2; `*rows` is how many there are. With a
- * `multiple`, `lengths` are those rounded up to it.
- * Takes O(n log length) time and 12 bytes of memory a document. Any thread.
- * Errors: INVALID (length), RANGE (n), NOMEM. */
+ * `multiple`, `lengths` are those rounded up to it. Takes O(n log n) time, 16 bytes a document and 20 a row of memory.
+ * Any thread. Errors: INVALID (length), RANGE (n), NOMEM. */
 LEAT_API int leat_pack_best_fit(const uint32_t *lengths, uint64_t n, uint64_t length, uint64_t seed, uint64_t *rows,
                                 uint32_t *begin, uint32_t *documents, struct leat_error *error);
 
-/* A batch of a rank has samples of about one length, so that little of it is padding when they are padded to one
- * length. A sample is in the first bucket whose width is not below its length; samples of a bucket come together, in
- * batches whose rows times that width are at most `elements`. Batches of a rank are the unit of positions: the state
- * counts them, and each step has one for each rank. `batch_size` must be 1. */
+/* A batch of a rank has samples of about one length, so that little of it is padding: a sample is in the first bucket
+ * whose width is not below its length, and samples of a bucket come together, rows times width at most `elements`. Or,
+ * with `costs`, any samples whose costs sum to at most `elements`, by best fit (docs/order.md, "Batches by cost").
+ * Batches of a rank are the unit of positions, and each step has one for each rank. `batch_size` must be 1. */
 struct leat_bucket_options {
     const char *field;      /* whose lengths count: elements of the first dimension; bytes for text and bytes */
-    uint64_t elements;      /* 0: any number, if */
+    uint64_t elements;      /* with costs 1 to 2^48; else 0: any number, if */
     uint64_t rows;          /* ... at most so many rows are stated; 0: any number */
     const uint64_t *widths; /* rising, the last not below the longest sample. Copied */
     size_t n_widths;        /* 0: eight to each doubling */
+    const uint64_t *costs;  /* in the place of `field`: one for each position, 0 to 2^48. Not kept; NULL: by length */
+    uint64_t n_costs;
+    bool oversize_alone; /* a sample that costs more than `elements` is a batch; false: an error that names it */
 };
 
 struct leat_executor;
@@ -762,8 +764,7 @@ struct leat_loader_options {
     /* The executor that runs functions outside of the library ("calls" in the program), for bindings:
      * src/engine/executor.h. It stays until the loader is closed and all its calls are done. */
     struct leat_executor *executor;
-    const struct leat_bucket_options
-        *buckets; /* NULL: batches have batch_size rows. SEQUENTIAL or SHUFFLED, in order */
+    const struct leat_bucket_options *buckets; /* NULL: batch_size rows. Else SEQUENTIAL or SHUFFLED, in order */
     bool decided; /* the rows of an epoch may be decided until it begins (leat_loader_decide_rows): nothing is
                    * prefetched from the epoch after the one that is read */
     const struct leat_pinning *pinning; /* NULL: memory is not pinned */

@@ -217,21 +217,24 @@ static bool read_pack(struct py_loader_options *o, PyObject *value)
     return value == Py_None || parse_pack(value, &o->pack);
 }
 
-/* (field, elements, rows, widths as uint64); the field's name stays that of the tuple. */
+/* (field or None, elements, rows, widths, costs or None, alone), arrays of uint64; the name stays that of the tuple. */
 static bool read_buckets(struct py_loader_options *o, PyObject *value)
 {
     struct leat_bucket_options *b = &o->buckets;
     unsigned long long elements, rows;
-    PyObject *widths;
+    PyObject *widths, *costs;
     uint64_t n = 0;
+    int alone;
     if (value == Py_None)
         return true;
-    if (!PyArg_ParseTuple(value, "sKKO:buckets", &b->field, &elements, &rows, &widths))
+    if (!PyArg_ParseTuple(value, "zKKOOp:buckets", &b->field, &elements, &rows, &widths, &costs, &alone))
         return false;
     b->elements = elements;
     b->rows = rows;
     b->widths = array_of(o, widths, sizeof *b->widths, &n);
     b->n_widths = (size_t)n;
+    b->costs = PyErr_Occurred() ? NULL : array_of(o, costs, sizeof *b->costs, &b->n_costs);
+    b->oversize_alone = alone;
     o->options.buckets = b;
     return !PyErr_Occurred();
 }

@@ -568,7 +568,7 @@ int leat_consumer_open(struct leat_loader *l, uint64_t batch_size, bool beginnin
         return leat_fail(error, LEAT_E_INVALID,
                          "a batch of a consumer would have rows of several sizes: the loader draws a size per batch");
     if (leat_plan_group_rows(l->plan))
-        return leat_fail(error, LEAT_E_INVALID, "batches that are made by length have no second consumer");
+        return leat_fail(error, LEAT_E_INVALID, "batches that are made by size have no second consumer");
     int rc = leat_loader_check_rows(l, batch_size, error);
     if (rc)
         return rc;

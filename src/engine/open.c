@@ -73,7 +73,7 @@ static int take_options(const struct leat_loader_options *given, struct leat_loa
         return leat_fail(error, LEAT_E_INVALID, "on_error must be raise, skip or substitute");
     if (o->buckets && (o->batch_size != 1 || !o->in_order || o->pack))
         return leat_fail(error, LEAT_E_INVALID,
-                         "batches by length need batch_size 1 and in_order, and are of samples that are not packed");
+                         "batches by size need batch_size 1 and in_order, and are of samples that are not packed");
     if (o->epochs < -1)
         return leat_fail(error, LEAT_E_INVALID, "epochs must be -1 (unknown) or a number");
     return LEAT_OK;

@@ -19,7 +19,7 @@ int leat_served_check(const struct leat_loader *l, struct leat_error *error)
     else if (l->input.lists_later && !l->input.listed)
         why = "the order of its epochs is not known before they begin";
     else if (leat_plan_group_rows(l->plan))
-        why = "batches that are made by length are not served";
+        why = "batches that are made by size are not served";
     else if (leat_program_varies(l->program))
         why = "it draws a size per batch, and those who attach have batches of their own";
     return why ? leat_fail(error, LEAT_E_INVALID, "this loader cannot be served: %s", why) : LEAT_OK;

@@ -146,10 +146,26 @@ static int describe_cut(const struct leat_sources *s, const struct leat_packing_
     return LEAT_OK;
 }
 
-/* Batches by length: the lengths of samples. */
-static int describe_groups(struct leat_dataset *dataset, const struct leat_bucket_options *b, struct parts *parts,
+/* Batches by size: the lengths of samples, or their costs. */
+static int describe_groups(struct leat_dataset *dataset, const struct leat_loader_options *o, struct parts *parts,
                            struct leat_error *error)
 {
+    const struct leat_bucket_options *b = o->buckets;
+    const uint64_t samples = leat_dataset_count(dataset);
+    parts->sources[0].group = &parts->group;
+    parts->group = (struct leat_group_spec){.lengths = b->costs,
+                                            .budget = b->elements,
+                                            .rows = b->rows,
+                                            .widths = b->widths,
+                                            .n_widths = b->n_widths,
+                                            .costs = b->costs != NULL,
+                                            .alone = b->oversize_alone,
+                                            .seed = o->seed};
+    if (b->costs)
+        return b->n_costs == samples
+                   ? LEAT_OK
+                   : leat_fail(error, LEAT_E_INVALID, "%" PRIu64 " costs of %" PRIu64 " samples: one for each",
+                               b->n_costs, samples);
     size_t n_fields, f = leat_dataset_field(dataset, b->field);
     const struct leat_field *fields = leat_dataset_fields(dataset, &n_fields);
     if (f == n_fields)
@@ -163,8 +179,7 @@ static int describe_groups(struct leat_dataset *dataset, const struct leat_bucke
             "need one",
             fields[f].name, leat_kind_name(fields[f].kind));
     int rc = leat_dataset_lengths(dataset, f, &parts->lengths[0], error);
-    parts->group = (struct leat_group_spec){parts->lengths[0], b->elements, b->rows, b->widths, b->n_widths};
-    parts->sources[0].group = &parts->group;
+    parts->group.lengths = parts->lengths[0];
     return rc;
 }
 
@@ -237,8 +252,8 @@ static int describe(const struct leat_sources *s, struct leat_loader *l, const s
         if (!rc && s->mix && s->mix->unit == LEAT_MIX_TOKENS)
             rc = count_tokens(s, k, l->job.packing, parts, error);
         if (!rc && o->buckets)
-            rc = s->mix ? leat_fail(error, LEAT_E_INVALID, "the rows of a mixture are no batches by length")
-                        : describe_groups(from->dataset, o->buckets, parts, error);
+            rc = s->mix ? leat_fail(error, LEAT_E_INVALID, "the rows of a mixture are no batches by size")
+                        : describe_groups(from->dataset, o, parts, error);
         if (rc)
             return rc;
     }

@@ -233,7 +233,7 @@ static int check_decision(const struct leat_plan *plan, const struct leat_decisi
     if ((d->positions || d->unlisted) && (plan->mixed || plan->sources->groups || plan->packed) &&
         (plan->mixed || plan->sources->order != LEAT_ORDER_LIST))
         return leat_fail(error, LEAT_E_INVALID,
-                         "lists are of samples of one data set, not of a mixture, packed rows or batches by length");
+                         "lists are of samples of one data set, not of a mixture, packed rows or batches by size");
     if (d->positions && d->selects && plan->sources->order == LEAT_ORDER_WEIGHTED)
         return leat_fail(error, LEAT_E_INVALID,
                          "a weighted order draws from all samples: decide rows, or make the weights 0");

@@ -126,9 +126,7 @@ uint64_t leat_plan_group_rows(const struct leat_plan *plan)
 
 uint64_t leat_plan_group_weight(const struct leat_plan *plan)
 {
-    const struct leat_groups *g = plan->sources->groups;
-    const uint64_t mean = g && g->samples ? g->elements / g->samples : 0;
-    return !g ? 0 : mean ? g->most_elements / mean + 1 : g->most_rows;
+    return plan->sources->groups ? plan->sources->groups->weight : 0;
 }
 
 /* Whether the list of an epoch, if it has one, is in memory. */

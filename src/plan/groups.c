@@ -1,17 +1,25 @@
 /*
- * Batches of samples of about one length. Samples are sorted into buckets by length, each with a width that none of its
- * samples exceeds. Those of a bucket are permuted in each pass and cut into groups, as many samples as fit the budget
- * when each takes the bucket's width; and the groups of all buckets are permuted:
+ * Batches by size. A group of samples is a batch of a rank, and is made by one of two rules:
+ *
+ * By length, samples are sorted into buckets, each with a width that none of its samples exceeds. Those of a bucket are
+ * permuted in each pass and cut into groups, as many samples as fit the budget when each takes the bucket's width:
  *
  *     buckets      | width 8: s s s s s s s s s | width 12: s s s s s s | width 16: s s s |
  *     groups       |    0    |    1    |   2    |     3    |     4      |    5    |   6   |     budget 32
+ *
+ * By cost, they are put together by best fit (best_fit.c), and groups have the same samples in each pass:
+ *
+ *     groups       | 20 9 3 | 17 14 1 | 16 16 | 12 12 7 1 | ...                                budget 32
+ *
+ * All else is one: groups are spans of the sorted samples, and in a pass they are permuted:
+ *
  *     a pass       5  2  0  6  3  1  4
  *
- * A batch of a rank is a group. So positions of a plan of groups count groups: any of them is found without those
- * before it, and all ranks have as many batches. Rows are numbered through the groups of a pass in its order, which
- * sums of their sizes find; these are kept for the two passes used last.
+ * So positions of a plan of groups count groups: any of them is found without those before it, and all ranks have as
+ * many batches. Rows are numbered through the groups of a pass in its order, which sums of their sizes find; these are
+ * kept for the two passes used last.
  *
- * It takes 4 bytes a sample and 16 a group.
+ * It takes 4 bytes a sample and 20 a group.
  */
 #include "plan/groups.h"
 
@@ -23,14 +31,17 @@
 #include "base/hash.h"
 #include "base/random.h"
 #include "base/search.h"
+#include "plan/best_fit.h"
 
 #define TAG_BUCKET ((UINT64_C(1) << 63) | 5)
+#define TAG_COSTS ((UINT64_C(1) << 63) | 6)
 
 struct leat_bucket {
     uint64_t width, begin, end; /* its samples, in `sorted` */
     uint64_t rows;              /* of a group; the last one may have fewer */
-    uint64_t first;             /* of its groups */
 };
+
+/* ---- by length --------------------------------------------------------------------------------------------------- */
 
 /* The width if none are stated: three more bits than the first, so that padding stays below an eighth. */
 static uint64_t round_width(uint64_t length)
@@ -55,7 +66,7 @@ static uint64_t bucket_of(const struct leat_group_spec *s, uint64_t length)
     return LEAT_BISECT(i, 0, s->n_widths - 1, s->widths[i] < length); /* no length is above the last */
 }
 
-static int check(const struct leat_group_spec *s, uint64_t samples, struct leat_error *error)
+static int check_lengths(const struct leat_group_spec *s, uint64_t samples, struct leat_error *error)
 {
     if (!s->budget && !s->rows)
         return leat_fail(error, LEAT_E_INVALID, "batches by length need a budget of elements or a number of rows");
@@ -65,8 +76,6 @@ static int check(const struct leat_group_spec *s, uint64_t samples, struct leat_
         if (!s->widths[k] || (k && s->widths[k] <= s->widths[k - 1]))
             return leat_fail(error, LEAT_E_INVALID, "buckets have rising widths above 0, not %" PRIu64 " as number %zu",
                              s->widths[k], k);
-    if (samples > UINT32_MAX)
-        return leat_fail(error, LEAT_E_RANGE, "batches by length have at most 2^32 - 1 samples, not %" PRIu64, samples);
     const uint64_t widest = s->n_widths ? s->widths[s->n_widths - 1] : UINT64_MAX;
     for (uint64_t i = 0; i < samples; i++)
         if (s->lengths[i] > widest || (s->budget && s->lengths[i] > s->budget))
@@ -78,9 +87,9 @@ static int check(const struct leat_group_spec *s, uint64_t samples, struct leat_
     return LEAT_OK;
 }
 
-/* Gives a bucket that has samples its width and groups. */
+/* Gives a bucket that has samples its width and groups, and raises the most elements of a group to those of its own. */
 static int size_bucket(struct leat_groups *g, const struct leat_group_spec *s, struct leat_bucket *b, uint64_t longest,
-                       struct leat_error *error)
+                       uint64_t *most, struct leat_error *error)
 {
     const uint64_t n = b->end - b->begin, width = b->width ? b->width : 1;
     b->rows = s->budget ? s->budget / width : UINT64_MAX;
@@ -90,14 +99,13 @@ static int size_bucket(struct leat_groups *g, const struct leat_group_spec *s, s
                          " elements: its longest one has %" PRIu64,
                          width, s->budget, longest);
     b->rows = s->rows && s->rows < b->rows ? s->rows : b->rows;
-    b->first = g->n;
     g->n += (n - 1) / b->rows + 1;
     const uint64_t rows = b->rows < n ? b->rows : n;
     uint64_t elements;
     if (!leat_mul_u64(rows, width, &elements))
         elements = UINT64_MAX;
     g->most_rows = rows > g->most_rows ? rows : g->most_rows;
-    g->most_elements = elements > g->most_elements ? elements : g->most_elements;
+    *most = elements > *most ? elements : *most;
     return LEAT_OK;
 }
 
@@ -106,12 +114,14 @@ static int sort(struct leat_groups *g, const struct leat_group_spec *s, struct l
 {
     const uint64_t numbers = s->n_widths ? s->n_widths : LEAT_GROUPS_OWN_WIDTHS;
     uint64_t *at = leat_new_array(numbers, sizeof *at), *longest = leat_new_array(numbers, sizeof *longest), sum = 0;
-    int rc = at && longest ? LEAT_OK : leat_fail(error, LEAT_E_NOMEM, "no memory for buckets");
+    uint64_t elements = 0, most = 0;
+    g->sorted = leat_new_array(g->samples ? g->samples : 1, sizeof *g->sorted);
+    int rc = g->sorted && at && longest ? LEAT_OK : leat_fail(error, LEAT_E_NOMEM, "no memory for buckets");
     for (uint64_t i = 0; !rc && i < g->samples; i++) {
         const uint64_t k = bucket_of(s, s->lengths[i]);
         longest[k] = s->lengths[i] > longest[k] ? s->lengths[i] : longest[k];
         at[k]++;
-        g->elements += s->lengths[i];
+        elements += s->lengths[i];
     }
     for (uint64_t k = 0; !rc && k < numbers; k++)
         g->n_buckets += at[k] > 0;
@@ -124,48 +134,111 @@ static int sort(struct leat_groups *g, const struct leat_group_spec *s, struct l
         at[k] = sum;
         if (n) {
             *b = (struct leat_bucket){.width = s->n_widths ? s->widths[k] : longest[k], .begin = sum, .end = sum + n};
-            rc = size_bucket(g, s, b++, longest[k], error);
+            rc = size_bucket(g, s, b++, longest[k], &most, error);
         }
         sum += n;
     }
     for (uint64_t i = 0; !rc && i < g->samples; i++)
         g->sorted[at[bucket_of(s, s->lengths[i])]++] = (uint32_t)i;
+    const uint64_t mean = g->samples ? elements / g->samples : 0;
+    g->weight = mean ? most / mean + 1 : g->most_rows;
     leat_free(longest);
     leat_free(at);
     return rc;
 }
 
-static void hash(struct leat_groups *g, const struct leat_group_spec *s)
+static int group_by_length(struct leat_groups *g, const struct leat_group_spec *s, struct leat_error *error)
 {
+    int rc = check_lengths(s, g->samples, error);
+    rc = rc ? rc : sort(g, s, error);
+    if (rc)
+        return rc;
+    g->begin = leat_new_array(g->n + 1, sizeof *g->begin);
+    if (!g->begin)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for %" PRIu64 " batches by length", g->n);
+    uint64_t n = 0;
     g->hash = leat_hash64(g->sorted, g->samples * sizeof *g->sorted);
-    for (uint64_t k = 0; k < g->n_buckets; k++)
-        g->hash = leat_key_mix(leat_key_mix(g->hash, g->buckets[k].begin), g->buckets[k].rows);
-    g->hash = leat_key_mix(leat_key_mix(g->hash, s->budget), s->rows);
+    for (const struct leat_bucket *b = g->buckets; b < g->buckets + g->n_buckets; b++) {
+        for (uint64_t at = b->begin; at < b->end; at += b->rows < b->end - at ? b->rows : b->end - at)
+            g->begin[n++] = (uint32_t)at;
+        g->hash = leat_key_mix(leat_key_mix(g->hash, b->begin), b->rows);
+    }
+    g->begin[n] = (uint32_t)g->samples;
+    return LEAT_OK;
 }
+
+/* ---- by cost ----------------------------------------------------------------------------------------------------- */
+
+static int check_costs(const struct leat_group_spec *s, uint64_t samples, struct leat_error *error)
+{
+    if (!s->budget || s->budget > LEAT_BINS_MAX_COST)
+        return leat_fail(error, LEAT_E_INVALID, "the cost of a batch is 1 to 2^48, not %" PRIu64, s->budget);
+    for (uint64_t i = 0; i < samples; i++)
+        if (s->lengths[i] > LEAT_BINS_MAX_COST)
+            return leat_fail(error, LEAT_E_RANGE,
+                             "the sample at position %" PRIu64 " has a cost of %" PRIu64 ": at most 2^48", i,
+                             s->lengths[i]);
+        else if (s->lengths[i] > s->budget && !s->alone)
+            return leat_fail(error, LEAT_E_RANGE,
+                             "the sample at position %" PRIu64 " has a cost of %" PRIu64 ", more than the %" PRIu64
+                             " of a batch: raise that, leave the sample out, or let it be a batch alone",
+                             i, s->lengths[i], s->budget);
+    return LEAT_OK;
+}
+
+static int group_by_cost(struct leat_groups *g, const struct leat_group_spec *s, struct leat_error *error)
+{
+    struct leat_bins bins;
+    int rc = check_costs(s, g->samples, error);
+    rc = rc ? rc
+            : leat_bins_of_costs(s->lengths, g->samples, s->budget, s->rows, g->shuffled ? &s->seed : NULL, &bins,
+                                 error);
+    if (rc)
+        return rc;
+    g->n = bins.n;
+    g->begin = bins.begin;
+    g->sorted = bins.documents;
+    unsigned __int128 all = 0;
+    uint64_t most = 0;
+    for (uint64_t k = 0; k < g->n; k++) {
+        const uint64_t rows = g->begin[k + 1] - g->begin[k];
+        uint64_t sum = 0;
+        for (uint32_t i = g->begin[k]; i < g->begin[k + 1]; i++)
+            sum += s->lengths[g->sorted[i]];
+        all += sum;
+        g->most_rows = rows > g->most_rows ? rows : g->most_rows;
+        most = sum > most ? sum : most;
+    }
+    const uint64_t mean = (uint64_t)(all / (g->samples ? g->samples : 1));
+    g->weight = mean && most / mean < g->most_rows ? most / mean + 1 : g->most_rows;
+    g->hash = leat_key_mix(TAG_COSTS, leat_hash64(g->sorted, g->samples * sizeof *g->sorted));
+    g->hash = leat_key_mix(g->hash, leat_hash64(g->begin, (g->n + 1) * sizeof *g->begin));
+    return LEAT_OK;
+}
+
+/* ---- groups ------------------------------------------------------------------------------------------------------ */
 
 int leat_groups_new(const struct leat_group_spec *spec, uint64_t samples, bool shuffled, struct leat_groups **out,
                     struct leat_error *error)
 {
     *out = NULL;
-    int rc = check(spec, samples, error);
-    if (rc)
-        return rc;
+    if (samples > UINT32_MAX)
+        return leat_fail(error, LEAT_E_RANGE, "batches by size have at most 2^32 - 1 samples, not %" PRIu64, samples);
     struct leat_groups *g = leat_new(struct leat_groups);
     if (!g)
-        return leat_fail(error, LEAT_E_NOMEM, "no memory for batches by length");
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for batches by size");
     pthread_rwlock_init(&g->lock, NULL);
     g->samples = samples;
     g->shuffled = shuffled;
-    g->sorted = leat_new_array(samples ? samples : 1, sizeof *g->sorted);
-    rc = g->sorted ? sort(g, spec, error) : leat_fail(error, LEAT_E_NOMEM, "no memory for batches by length");
+    int rc = spec->costs ? group_by_cost(g, spec, error) : group_by_length(g, spec, error);
     for (int i = 0; !rc && i < 1 + shuffled; i++)
         if (!(g->pass[i].sums = leat_new_array(g->n + 1, sizeof *g->pass[i].sums)))
-            rc = leat_fail(error, LEAT_E_NOMEM, "no memory for %" PRIu64 " batches by length", g->n);
+            rc = leat_fail(error, LEAT_E_NOMEM, "no memory for %" PRIu64 " batches by size", g->n);
     if (rc) {
         leat_groups_free(g);
         return rc;
     }
-    hash(g, spec);
+    g->hash = leat_key_mix(leat_key_mix(g->hash, spec->budget), spec->rows);
     *out = g;
     return LEAT_OK;
 }
@@ -176,16 +249,17 @@ void leat_groups_free(struct leat_groups *g)
         return;
     pthread_rwlock_destroy(&g->lock);
     leat_free(g->sorted);
+    leat_free(g->begin);
     leat_free(g->buckets);
     leat_free(g->pass[0].sums);
     leat_free(g->pass[1].sums);
     leat_free(g);
 }
 
-/* The bucket of a group. */
-static const struct leat_bucket *find_bucket(const struct leat_groups *g, uint64_t group)
+/* The bucket that has the sorted samples from `at` on. */
+static const struct leat_bucket *find_bucket(const struct leat_groups *g, uint64_t at)
 {
-    return &g->buckets[LEAT_BISECT(i, 1, g->n_buckets, g->buckets[i].first <= group) - 1];
+    return &g->buckets[LEAT_BISECT(i, 1, g->n_buckets, g->buckets[i].begin <= at) - 1];
 }
 
 /* The group that comes in place `at` of a pass. */
@@ -201,10 +275,8 @@ static void sum_pass(struct leat_groups *g, struct leat_groups_pass *pass, uint6
         pass->order = leat_permutation_init(g->n, key);
     for (uint64_t i = 0; i < g->n; i++) {
         const uint64_t group = group_at(g, pass, i);
-        const struct leat_bucket *b = find_bucket(g, group);
-        const uint64_t left = b->end - b->begin - (group - b->first) * b->rows;
         pass->sums[i] = sum;
-        sum += left < b->rows ? left : b->rows;
+        sum += g->begin[group + 1] - g->begin[group];
     }
     pass->sums[g->n] = sum;
     pass->key = key;
@@ -253,19 +325,18 @@ void leat_groups_run(struct leat_groups *g, uint64_t key, uint64_t row, size_t n
             high = middle;
     }
     for (; n; at++) {
-        const uint64_t group = group_at(g, pass, at), skip = row - pass->sums[at];
-        const struct leat_bucket *b = find_bucket(g, group);
-        const uint64_t left = pass->sums[at + 1] - row, first = (group - b->first) * b->rows + skip;
+        const uint64_t first = g->begin[group_at(g, pass, at)] + row - pass->sums[at], left = pass->sums[at + 1] - row;
         const size_t run = left < n ? (size_t)left : n;
+        const struct leat_bucket *b = g->shuffled && g->buckets ? find_bucket(g, first) : NULL;
         for (size_t i = 0; i < run; i++)
-            out[i] = first + i;
-        if (g->shuffled) {
+            out[i] = first + i - (b ? b->begin : 0);
+        if (b) {
             const uint64_t tag = leat_key_mix(leat_key_mix(key, TAG_BUCKET), (uint64_t)(b - g->buckets));
             const struct leat_permutation order = leat_permutation_init(b->end - b->begin, tag);
             leat_permute_many(&order, out, run);
         }
         for (size_t i = 0; i < run; i++)
-            out[i] = g->sorted[b->begin + out[i]];
+            out[i] = g->sorted[out[i] + (b ? b->begin : 0)];
         row += run;
         out += run;
         n -= run;

@@ -1,5 +1,5 @@
 /*
- * Batches of samples of about one length.
+ * Batches by size: of samples of about one length, or whose costs have a bound.
  */
 #ifndef LEAT_PLAN_GROUPS_H
 #define LEAT_PLAN_GROUPS_H
@@ -18,11 +18,13 @@ struct leat_groups_pass {
 struct leat_groups {
     pthread_rwlock_t lock; /* of `pass` and `oldest`; all else is fixed */
     bool shuffled;
-    uint64_t samples, elements, n_buckets, hash;
-    uint64_t n, most_rows, most_elements; /* groups; the most rows of one, and elements with padding */
-    uint32_t *sorted;                     /* samples by bucket */
-    struct leat_bucket *buckets;          /* those that have samples */
-    struct leat_groups_pass pass[2];      /* the second only if shuffled */
+    uint64_t samples, n_buckets, hash;
+    uint64_t n, most_rows;           /* groups; the most rows of one */
+    uint64_t weight;                 /* of the largest group: so many samples of mean size */
+    uint32_t *sorted;                /* samples, group by group */
+    uint32_t *begin;                 /* of each group among these; at the end, of none */
+    struct leat_bucket *buckets;     /* those that have samples; NULL: best fit of costs */
+    struct leat_groups_pass pass[2]; /* the second only if shuffled */
     unsigned oldest;
 };
 #define LEAT_GROUPS_MAX_WIDTHS 65536

@@ -8,6 +8,7 @@
 
 #include "base/hash.h"
 #include "base/random.h"
+#include "plan/groups.h"
 #include "plan/lengths.h"
 #include "plan/log.h"
 #include "plan/weighted.h"
@@ -42,6 +43,8 @@ uint64_t leat_plan_order_hash(const struct leat_plan *plan)
             h = leat_key_mix(h, leat_hash64(mixed, sizeof mixed));
         if (plan->fair)
             h = leat_key_mix(h, leat_lengths_hash(o->lengths));
+        if (o->groups && !o->groups->buckets) /* not of those by length: states keep their hashes */
+            h = leat_key_mix(h, o->groups->hash);
     }
     return plan->n_points ? leat_key_mix(h, leat_plan_schedule_hash(plan)) : h;
 }

@@ -8,9 +8,9 @@
  *     numbers.c   numbers of sources as text, and back
  *     cut.c       sizes of batches, and a rank's part of one
  *     weighted.c  the two weighted orders
- *     best_fit.c  documents -> rows that cut none of them
+ *     best_fit.c  documents -> rows that cut none of them; samples -> batches whose costs have a bound
  *     packed.c    a row of a pass -> the pieces of documents that it is made of
- *     groups.c    samples -> batches of about one length
+ *     groups.c    samples -> batches of about one length or cost
  *     order.c     one pass of one source: index in the pass -> position
  *     lengths.c   running sums of the tokens of a source's rows
  *     mixture.c   index in a phase of several sources -> (source, how many rows it gave before)

@@ -105,7 +105,7 @@ int leat_log_resolve(const struct leat_plan *plan, struct leat_entry *log, uint3
                 (unsigned long long)e->now.global_batch, e->now.world_size);
         if (plan->sources->groups && e->now.global_batch != e->now.world_size)
             return leat_fail(error, LEAT_E_INVALID,
-                             "%llu batches for %u ranks: where batches are made by length, each rank has one a step",
+                             "%llu batches for %u ranks: where batches are made by size, each rank has one a step",
                              (unsigned long long)e->now.global_batch, e->now.world_size);
         if (e->sums)
             e->now.phase = i;

@@ -41,7 +41,7 @@ static int make_source(const struct leat_plan_source *from, uint32_t k, uint64_t
         return leat_fail(error, LEAT_E_RANGE, "source %u has %llu samples: at most 2^63 - 1", k,
                          (unsigned long long)from->count);
     if (from->group && (o->packing || (s->order != LEAT_ORDER_SEQUENTIAL && s->order != LEAT_ORDER_SHUFFLED)))
-        return leat_fail(error, LEAT_E_INVALID, "batches by length are of samples, in order or shuffled");
+        return leat_fail(error, LEAT_E_INVALID, "batches by size are of samples, in order or shuffled");
     if (from->group) {
         int rc = leat_groups_new(from->group, from->count, s->order == LEAT_ORDER_SHUFFLED, &o->groups, error);
         if (rc)
@@ -255,7 +255,7 @@ int leat_plan_new(const struct leat_plan_spec *spec, struct leat_plan **out, str
         rc = make_source(&spec->sources[k], k, spec->seed, &p->sources[k], error);
         p->packed |= p->sources[k].packing != NULL;
         if (!rc && p->mixed && p->sources[k].groups)
-            rc = leat_fail(error, LEAT_E_INVALID, "the rows of a mixture are no batches by length");
+            rc = leat_fail(error, LEAT_E_INVALID, "the rows of a mixture are no batches by size");
         if (rc) {
             p->n_sources++; /* leat_plan_free releases its memory */
             goto out;

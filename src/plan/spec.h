@@ -72,15 +72,19 @@ struct leat_pack_spec {
     uint64_t n_weights; /* WEIGHTED: the number of weights: one per row */
 };
 
-/* A batch of a rank has samples of about one length (docs/order.md, "Batches by length"). The global batch of the plan
- * is then one of such a batch for each rank, and positions, in the log and the state too, count these in the place of
- * rows. SEQUENTIAL and SHUFFLED only, and no mixture. */
+/* A batch of a rank has samples of about one length, or samples put together by their costs (docs/order.md, "Batches by
+ * length", "Batches by cost"). The global batch of the plan is then one of such a batch for each rank, and positions,
+ * in the log and the state too, count these in the place of rows. SEQUENTIAL and SHUFFLED only, and no mixture. */
 struct leat_group_spec {
-    const uint64_t *lengths; /* elements of each sample; not kept */
-    uint64_t budget;        /* elements of a batch of a rank, as if each sample had its bucket's width; 0: any number */
-    uint64_t rows;          /* at most so many rows of a rank; 0: any number */
-    const uint64_t *widths; /* of the buckets, rising: a sample is in the first that is not below its length */
-    size_t n_widths;        /* 0: made from the lengths */
+    const uint64_t *lengths; /* elements of each sample, or its cost; not kept */
+    uint64_t budget;         /* of a batch of a rank: elements, as if each sample had its bucket's width, 0: any number;
+                              * or the sum of costs */
+    uint64_t rows;           /* at most so many rows of a rank; 0: any number */
+    const uint64_t *widths;  /* of the buckets, rising: a sample is in the first that is not below its length */
+    size_t n_widths;         /* 0: made from the lengths */
+    bool costs;              /* best fit in the place of buckets; */
+    bool alone;              /* ... a cost above the budget is a batch of its own; */
+    uint64_t seed;           /* ... decides between samples of one cost, if they are shuffled */
 };
 
 struct leat_plan_source {

@@ -148,7 +148,7 @@ def test_what_does_not_go_together_is_refused(tmp_path: Path) -> None:
         leat.Loader(ds, batch_tokens=100, sampler=[0, 1])
     with pytest.raises(TypeError, match="not with a Mix"):
         leat.Loader(leat.Mix({"a": (ds, 1.0)}), batch_tokens=100)
-    with pytest.raises(TypeError, match="not with rows of one length"):
+    with pytest.raises(TypeError, match="not with packed rows"):
         leat.Loader(leat.pack_rows(ds, length=4), batch_tokens=100)
     with pytest.raises(TypeError, match="does not vary in length"):
         leat.Loader(ds, batch_tokens=100, tokens_field="n")

@@ -164,6 +164,7 @@ LOADERS: dict[str, Callable[[Any], leat.Loader]] = {
     "that repeats a log": lambda tmp: opened(mix(), log=remixed(opened(mix())).log),
     "that repeats lists": lambda tmp: opened(log=decided(opened()).log),
     "by length": lambda tmp: opened(ragged(), None, batch_tokens=20, tokens_field="t"),
+    "by cost": lambda tmp: opened(ragged(), None, batch_cost=20, cost="t.length"),
     "packed": lambda tmp: opened(leat.pack_rows(ragged(), "t", 16)),
 }
 

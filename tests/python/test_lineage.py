@@ -99,6 +99,7 @@ LOADERS: dict[str, Callable[[Path, Path, Path], leat.Loader]] = {
     "packed": lambda p, d, t: leat.Loader(leat.pack_rows(leat.open(d), length=32, how="best_fit"), 3, True),
     "sequences": lambda p, d, t: leat.Loader(leat.pack_rows(leat.open(d), how="ragged"), batch_tokens=64),
     "by length": lambda p, d, t: leat.Loader(leat.open(d), batch_tokens=80, shuffle=True),
+    "by cost": lambda p, d, t: leat.Loader(leat.open(d), batch_cost=80, cost="tokens.length", shuffle=True),
     "weighted": lambda p, d, t: leat.Loader(leat.open(d), 5, sampler=leat.Weighted(np.arange(60.0), 20)),
     "a list": lambda p, d, t: leat.Loader(leat.open(d), 5, sampler=[5, 3, 3, 59]),
     "whole batches": lambda p, d, t: leat.Loader(

@@ -59,6 +59,7 @@ PROGRAMS: dict[str, Any] = {
     "mixed": {"outputs": {("image", "y"): [*PHOTOS["image"], ops.MixUp(num_classes=3)]}, "drop_last": True},
     "weighted": {"outputs": PHOTOS, "sampler": leat.Weighted(np.arange(1, N + 1), 40)},
     "by length": {"outputs": {"tokens": []}, "batch_size": None, "batch_tokens": 20, "shuffle": True},
+    "by cost": {"outputs": {"tokens": []}, "batch_size": None, "batch_cost": 20, "cost": "tokens.length"},
     "rank": {"outputs": PHOTOS, "rank": 1, "world_size": 3, "shuffle": True},
 }
 

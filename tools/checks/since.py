@@ -41,7 +41,7 @@ PYTHON = {
     "python/src": "loader batch writer dataset transport",
     "python/leat/torch": "dataloader_state dataloader_samplers dataloader_workers dataloader_iterable dataloader_own",
     "python/leat/workers": "transport feed process dataloader_workers dataloader_robust",
-    "python/leat/loading": "loader batch batch_size ragged thd buckets mesh docs",
+    "python/leat/loading": "loader batch batch_size ragged thd buckets batch_cost mesh docs",
     "python/leat/device": "device*",
     "python/leat/feedback": "feedback* policies decisions",
     "python/leat/functions": "map map_tuples calls native",

@@ -34,8 +34,8 @@ MUTATIONS = [
     Mutation(
         "a batch by length at a bucket's start is looked for in the bucket before",
         "src/plan/groups.c",
-        "g->buckets[i].first <= group) - 1",
-        "g->buckets[i].first < group) - 1",
+        "g->buckets[i].begin <= at) - 1",
+        "g->buckets[i].begin < at) - 1",
         ("c:plan/groups",),
     ),
     Mutation(
@@ -76,16 +76,30 @@ MUTATIONS = [
     Mutation(
         "a document does not go into a row that it fills",
         "src/plan/best_fit.c",
-        "bitmap_next(has, need);",
-        "bitmap_next(has, need + 1);",
+        "bitmap_next(has, k), room",
+        "bitmap_next(has, k + 1), room",
         ("c:plan/best_fit",),
     ),
     Mutation(
         "first fit is not tried where it saves one row",
         "src/plan/best_fit.c",
-        "s->n_rows > least_rows(s) ?",
-        "s->n_rows > least_rows(s) + 1 ?",
+        "s->n_rows <= least_rows(s) ?",
+        "s->n_rows <= least_rows(s) + 1 ?",
         ("c:plan/best_fit",),
+    ),
+    Mutation(
+        "of rows with one room the first that came to it is taken",
+        "src/plan/best_fit.c",
+        "h->came[b] > h->came[a]",
+        "h->came[b] < h->came[a]",
+        ("c:plan/best_fit",),
+    ),
+    Mutation(
+        "two plans with other batches by cost have one hash",
+        "src/plan/hash.c",
+        "h = leat_key_mix(h, o->groups->hash);",
+        "h = leat_key_mix(h, 0);",
+        ("c:plan/groups",),
     ),
     Mutation(
         "orders with and without replacement have one hash",

@@ -1,25 +1,84 @@
-"""Batches of samples of about one length: the options of a Loader for them."""
+"""Batches of samples by their size, a length or a cost: the options of a Loader for them."""
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import check
 from ..data.dataset import Dataset
 from ..data.packing import PackedRows
+from ..data.schema import Field
+from .samplers import digest
+
+Numbers = np.ndarray[Any, np.dtype[np.uint64]]
+
+MOST = 1 << 48  #: of a cost, and of those of a batch
 
 
-def buckets_of(
+class Grouping(NamedTuple):
+    """The engine's options, in its order."""
+
+    field: str | None
+    budget: int
+    rows: int
+    widths: Numbers
+    costs: Numbers | None  #: batches are made by these, not by the lengths of the field
+    alone: bool
+
+    def facts(self) -> tuple[str, str]:
+        """What ranks compare: its name, and the values."""
+        if self.costs is None:
+            return "batches by length", repr((*self[:3], self.widths.tolist()))
+        return "batches by cost", repr((self.budget, self.rows, self.alone, digest({"cost": self.costs})))
+
+
+def grouping_of(
     dataset: Any,
+    batch_size: Any,
+    global_batch_size: Any,
     batch_tokens: Any,
     buckets: Any,
     tokens_field: str | None,
-    batch_size: Any,
-    global_batch_size: Any,
-) -> tuple[str, int, int, np.ndarray[Any, np.dtype[np.uint64]]] | None:
-    """The engine's options: field, tokens, rows, widths. None: batches are not made by length."""
+    batch_cost: Any,
+    cost: Any,
+    oversize: Any,
+) -> Grouping | None:
+    """None: batches are not made by size."""
+    alone = bool(check.choice("oversize", oversize, {"error": 0, "alone": 1}))
+    if batch_cost is None:
+        if cost is not None or alone:
+            raise ValueError("cost and oversize are about batch_cost=, the most that a batch may cost: give that, too")
+        return _by_length(dataset, batch_size, global_batch_size, batch_tokens, buckets, tokens_field)
+    by_length = {"batch_tokens": batch_tokens, "buckets": buckets, "tokens_field": tokens_field}
+    if wrong := [name for name, value in by_length.items() if value is not None]:
+        raise ValueError(f"batch_cost makes batches by cost, and {wrong[0]} by length: give one of them")
+    if cost is None:
+        raise ValueError(
+            "batch_cost is the most that a batch may cost: cost= says what a sample does, by the name of a column or "
+            "one number for each"
+        )
+    _check_samples(dataset, "batch_cost goes with a data set", global_batch_size)
+    budget = check.integer("batch_cost", batch_cost, 1, MOST + 1)
+    rows = 0 if batch_size is None else check.integer("batch_size", batch_size, 1)
+    return Grouping(None, budget, rows, np.empty(0, np.uint64), _costs_of(dataset, cost), alone)
+
+
+def _check_samples(dataset: Any, goes: str, global_batch_size: Any) -> None:
+    if not isinstance(dataset, Dataset) or isinstance(dataset, PackedRows):
+        what = "a Mix" if not isinstance(dataset, Dataset) else f"packed rows ({dataset!r})"
+        raise TypeError(f"{goes}, not with {what}")
+    if global_batch_size is not None:
+        raise ValueError(
+            "batch_tokens, buckets and batch_cost are about batches of a rank: give batch_size, not global_batch_size"
+        )
+
+
+def _by_length(
+    dataset: Any, batch_size: Any, global_batch_size: Any, batch_tokens: Any, buckets: Any, tokens_field: str | None
+) -> Grouping | None:
     if isinstance(dataset, PackedRows) and dataset.how == "ragged":
         if buckets is not None:
             raise ValueError("buckets does not go with rows that were packed with how='ragged', which have no padding")
@@ -28,14 +87,11 @@ def buckets_of(
         if tokens_field is not None:
             raise ValueError("tokens_field says whose lengths count for batch_tokens= and buckets=: give one of these")
         return None
-    if not isinstance(dataset, Dataset) or isinstance(dataset, PackedRows):
-        what = "a Mix" if not isinstance(dataset, Dataset) else f"rows of one length ({dataset!r})"
-        raise TypeError(
-            "batch_tokens and buckets go with a data set that has a field of varying length, or batch_tokens with "
-            f"leat.pack_rows(ds, how='ragged'), not with {what}"
-        )
-    if global_batch_size is not None:
-        raise ValueError("batch_tokens and buckets are about batches of a rank: give batch_size, not global_batch_size")
+    goes = (
+        "batch_tokens and buckets go with a data set that has a field of varying length, or batch_tokens with "
+        "leat.pack_rows(ds, how='ragged')"
+    )
+    _check_samples(dataset, goes, global_batch_size)
     tokens = 0 if batch_tokens is None else check.integer("batch_tokens", batch_tokens, 1, 1 << 48)
     rows = 0 if batch_size is None else check.integer("batch_size", batch_size, 1)
     if not tokens and not rows:
@@ -43,15 +99,54 @@ def buckets_of(
     widths = [] if buckets is None else [check.integer("a bucket's width", width, 1, 1 << 48) for width in buckets]
     if widths != sorted(set(widths)) or (buckets is not None and not widths):
         raise ValueError(f"buckets is a list of lengths that rise, such as [128, 256, 512], not {buckets!r:.80}")
-    return _field_of(dataset, tokens_field), tokens, rows, np.array(widths, np.uint64)
+    return Grouping(_field_of(dataset, tokens_field), tokens, rows, np.array(widths, np.uint64), None, False)
+
+
+def _costs_of(dataset: Dataset, cost: Any) -> Numbers:
+    """A number for each sample, in memory that is nobody else's."""
+    if isinstance(cost, str):
+        of, array = f"column {cost!r}", _column(dataset, cost)
+    else:
+        of, array = "cost", np.asarray(cost.detach().cpu() if type(cost).__name__ == "Tensor" else cost)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iuf"):
+        raise TypeError(f"{of}: costs are one number for each sample, not {array.dtype} of shape {array.shape}")
+    if len(array) != len(dataset):
+        raise ValueError(f"{of} has {len(array)} numbers, the data set {len(dataset)} samples: one for each is needed")
+    if array.dtype.kind == "f":
+        array = array.astype(np.float64)
+    good = (array >= 0) & (array <= MOST) & (array == np.floor(array))
+    if not good.all():
+        at = int(np.flatnonzero(~good)[0])
+        raise ValueError(
+            f"{of}: the sample at position {at} costs {array[at]}, and costs are whole numbers from 0 to 2^48: scale "
+            "what is finer (np.ceil(1000 * seconds), and batch_cost likewise)"
+        )
+    return array.astype(np.uint64)
+
+
+def _column(dataset: Dataset, name: str) -> np.ndarray[Any, Any]:
+    if name in dataset.schema:
+        return dataset.column(name)
+    base = name.removesuffix(".length")
+    if base == name or base not in dataset.schema:
+        raise KeyError(f"there is no column {name!r} whose numbers could be costs")
+    at, field = dataset._find(base)
+    if not _varies(field):
+        raise TypeError(f"field {base!r} is {field}, which does not vary in length: all samples would cost the same")
+    lengths = np.asarray(dataset._handle.column(at, False, True))
+    if field.kind != "array":
+        return lengths
+    item = np.dtype("uint16" if field.dtype == "bfloat16" else field.dtype).itemsize
+    each = item * math.prod(int(n or 0) for n in field.shape[1:])
+    return lengths // np.uint64(each) if each else np.zeros(len(dataset), np.uint64)
+
+
+def _varies(field: Field) -> bool:
+    return field.kind in ("bytes", "str") or (field.kind == "array" and field.shape[:1] == (None,))
 
 
 def _field_of(dataset: Dataset, name: str | None) -> str:
-    varying = [
-        key
-        for key, field in dataset.schema.items()
-        if field.kind in ("bytes", "str") or (field.kind == "array" and field.shape and field.shape[0] is None)
-    ]
+    varying = [key for key, field in dataset.schema.items() if _varies(field)]
     if name is not None:
         if name not in dataset.schema:
             raise KeyError(f"there is no field {name!r} whose lengths could count")

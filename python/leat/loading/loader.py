@@ -64,6 +64,12 @@ class Loader(Planning):
             of these. The last is not below the longest sample. With `batch_tokens` or `batch_size`; ``None``: eight to
             each doubling of the length.
         tokens_field: the field whose lengths count. ``None``: ``tokens``, or the only one of varying length.
+        batch_cost: in the place of `batch_size`: the costs of the samples of a batch of a rank sum to at most so much,
+            and come close to it; `batch_size` may bound their number (docs/packing.md).
+        cost: with `batch_cost`: what each sample costs: the name of a column of numbers, ``"tokens.length"`` for the
+            lengths of a field, or an array or list with one number for each sample. Whole numbers from 0 to 2^48.
+        oversize: a sample that costs more than `batch_cost`: ``"error"``: one that names it as the loader opens;
+            ``"alone"``: it is a batch of its own.
         sampler: in the place of `shuffle`: ``leat.Weighted(weights, num_samples)``, a list of positions, or a PyTorch
             ``Sampler`` of positions, which is read once per epoch.
         seed: of the order and of the augmentations: 64 bits.
@@ -153,6 +159,9 @@ class Loader(Planning):
         batch_tokens: int | None = None,
         buckets: Sequence[int] | None = None,
         tokens_field: str | None = None,
+        batch_cost: int | None = None,
+        cost: Any = None,
+        oversize: Literal["error", "alone"] = "error",
         sampler: Any = None,
         seed: int = 0,
         epochs: int | None = None,
@@ -194,8 +203,11 @@ class Loader(Planning):
             "tokens_field": tokens_field,
         }
         plain = sampler is None and not isinstance(shuffle, Blocks) and bool(in_order)
-        rows = opening.rows_of(dataset, outputs, plain, **asked)
-        other = {"batch_tokens=": batch_tokens, "buckets=": buckets, "share=": share}
+        costed = {"batch_cost": batch_cost, "cost": cost, "oversize": oversize}
+        rows = opening.rows_of(dataset, outputs, plain, **asked, **costed)
+        if batch_cost is not None and rows.buckets is not None:
+            asked |= {**costed, "cost": cost if isinstance(cost, str) else rows.buckets.costs}
+        other = {"batch_tokens=": batch_tokens, "buckets=": buckets, "batch_cost=": batch_cost, "share=": share}
         other |= {'tp_read="first"': mesh if tp_read == "first" else None}
         log = self._start_deciding(rows.dataset, feedback, log, log_dir, sampler, other)
         given = {"batch_size": rows.batch_size, "global_batch_size": global_batch_size}
@@ -243,7 +255,7 @@ class Loader(Planning):
             "outputs": described(rows.outputs),
         }
         if rows.buckets is not None:
-            self._facts["batches by length"] = repr(rows.facts())
+            self._facts |= [rows.buckets.facts()]
         if self.mesh is not None:
             self._facts["the mesh"] = repr((self.mesh.sizes, cp if self.mesh.cp.size > 1 else None, tp_read))
         self._options: dict[str, Any] = {  # a port opens the same once more

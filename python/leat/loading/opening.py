@@ -17,7 +17,7 @@ from ..program import Entry, Outputs
 from ..stores.beside import Beside
 from . import html, thd
 from .batch import Form
-from .buckets import buckets_of
+from .buckets import Grouping, grouping_of
 
 
 def named(dataset: Any) -> str:
@@ -62,12 +62,8 @@ class Rows(NamedTuple):
     dataset: Any
     outputs: Outputs | None
     batch_size: int | None
-    buckets: tuple[Any, ...] | None  #: batches by length, as the library takes them; a row is a group of samples
+    buckets: Grouping | None  #: batches by size; a row is a group of samples
     lines: PackedRows | None  #: a row is sequences, one behind the other
-
-    def facts(self) -> tuple[Any, ...]:
-        """The values of buckets that ranks compare."""
-        return () if self.buckets is None else (*self.buckets[:3], self.buckets[3].tolist())
 
 
 def rows_of(
@@ -77,14 +73,14 @@ def rows_of(
     batch_size: int | None,
     global_batch_size: int | None,
     batch_tokens: int | None,
-    buckets: Sequence[int] | None,
-    tokens_field: str | None,
+    **sizes: Any,
 ) -> Rows:
     """The rows of a data set, by the sizes of batches that were asked for. `plain`: in order or shuffled."""
-    grouped = buckets_of(dataset, batch_tokens, buckets, tokens_field, batch_size, global_batch_size)
+    grouped = grouping_of(dataset, batch_size, global_batch_size, batch_tokens, **sizes)
     if grouped is not None:
         if not plain:
-            raise ValueError("batches by length are in order or shuffled: leave sampler, Blocks and in_order out")
+            by = "length" if grouped.costs is None else "cost"
+            raise ValueError(f"batches by {by} are in order or shuffled: leave sampler, Blocks and in_order out")
         batch_size = 1  # of a rank, one group of samples
     dataset, batch_size = thd.rows_of(dataset, batch_tokens, batch_size, global_batch_size)
     lines = dataset if grouped is None and batch_tokens is not None and isinstance(dataset, PackedRows) else None

@@ -112,6 +112,9 @@ TEST(what_cannot_be_is_refused)
     refuse(dataset, (struct leat_bucket_options){.field = "t", .elements = 100}, 2, LEAT_E_INVALID);
     refuse(dataset, (struct leat_bucket_options){.field = "t"}, 1, LEAT_E_INVALID);
     refuse(dataset, (struct leat_bucket_options){.field = "t", .elements = 9}, 1, LEAT_E_RANGE);
+    const uint64_t costs[20] = {[7] = 10};
+    refuse(dataset, (struct leat_bucket_options){.costs = costs, .n_costs = 19, .elements = 10}, 1, LEAT_E_INVALID);
+    refuse(dataset, (struct leat_bucket_options){.costs = costs, .n_costs = 20, .elements = 9}, 1, LEAT_E_RANGE);
     leat_dataset_release(dataset);
 }
 

@@ -1,7 +1,8 @@
-/* Batches by length: compared with sorting and cutting the samples in memory. */
+/* Batches by length and by cost: compared with sorting and cutting, or packing, the samples in memory. */
 #include "base/alloc.h"
 #include "base/permute.h"
 #include "common.h"
+#include "plan/best_fit.h"
 
 #define TAG_ORDER ((UINT64_C(1) << 63) | 1)
 #define TAG_BUCKET ((UINT64_C(1) << 63) | 5)
@@ -26,6 +27,20 @@ static struct samples draw_samples(uint64_t key)
         s.spec.widths = widths;
         s.spec.n_widths = 4;
     }
+    return s;
+}
+
+static void group_by_cost(struct samples *s, uint64_t key)
+{
+    s->spec = (struct leat_group_spec){
+        .budget = draw(key, 7, 20, 120), .rows = s->spec.rows, .costs = true, .alone = true, .seed = key};
+}
+
+static struct samples draw_any(uint64_t key)
+{
+    struct samples s = draw_samples(key);
+    if (!draw(key, 9, 0, 2))
+        group_by_cost(&s, key);
     return s;
 }
 
@@ -89,25 +104,74 @@ TEST(an_epoch_is_the_buckets_cut_and_permuted)
     }
 }
 
+TEST(by_cost_an_epoch_is_the_batches_of_best_fit_permuted)
+{
+    for (uint64_t key = 0; key < 100; key++) {
+        struct samples s = draw_samples(key);
+        struct leat_bins bins;
+        struct leat_error error = {0};
+        static struct leat_plan_row rows[MOST];
+        const bool shuffled = key % 2;
+        group_by_cost(&s, key);
+        struct leat_plan *plan = open_plan(&s, shuffled, 0, 1, LEAT_TAIL_PAD);
+        assert_ok(
+            leat_bins_of_costs(s.lengths, s.n, s.spec.budget, s.spec.rows, shuffled ? &key : NULL, &bins, &error));
+        const uint64_t pass = leat_key_mix(leat_key_mix(leat_key_mix(3, TAG_ORDER), 0), 7);
+        const struct leat_permutation order = leat_permutation_init(bins.n, pass);
+        assert_int_equal(leat_plan_steps(plan, 7), bins.n);
+        assert_int_equal(walk(&plan, 1, (struct leat_position){7, 0}, rows, MOST), s.n);
+        for (uint64_t i = 0, n = 0; i < bins.n; i++) {
+            const uint64_t k = shuffled ? leat_permute(&order, i) : i;
+            for (uint32_t at = bins.begin[k]; at < bins.begin[k + 1]; at++, n++)
+                assert_int_equal(rows[n].piece.position, bins.documents[at]);
+        }
+        leat_bins_clear(&bins);
+        leat_plan_free(plan);
+    }
+}
+
+TEST(the_hash_of_a_plan_covers_which_samples_come_together_by_cost)
+{
+    struct samples s = {.n = 40, .spec = {.budget = 60, .costs = true}};
+    for (uint64_t i = 0; i < s.n; i++)
+        s.lengths[i] = draw(1, i, 1, 40);
+    struct leat_plan *a = open_plan(&s, true, 0, 1, LEAT_TAIL_PAD), *same = open_plan(&s, true, 0, 1, LEAT_TAIL_PAD);
+    assert_int_equal(leat_plan_hash(a), leat_plan_hash(same));
+    for (int i = 0; i < 3; i++) {
+        s.spec.budget += i == 0;
+        s.spec.rows = i == 1 ? 3 : 0;
+        s.lengths[7] = i == 2 ? 41 : s.lengths[7];
+        struct leat_plan *other = open_plan(&s, true, 0, 1, LEAT_TAIL_PAD);
+        assert_int_not_equal(leat_plan_hash(a), leat_plan_hash(other));
+        leat_plan_free(other);
+    }
+    leat_plan_free(a);
+    leat_plan_free(same);
+}
+
 static void check_batch(const struct samples *s, const struct leat_plan_row *rows, uint64_t n)
 {
-    uint64_t longest = 0, shortest = UINT64_MAX;
+    uint64_t longest = 0, shortest = UINT64_MAX, sum = 0;
     for (uint64_t i = 0; i < n; i++) {
         const uint64_t length = s->lengths[rows[i].piece.position];
         longest = length > longest ? length : longest;
         shortest = length < shortest ? length : shortest;
+        sum += length;
         assert_int_equal(rows[i].valid, rows[0].valid);
     }
-    assert_true(!s->spec.budget || longest * n <= s->spec.budget);
+    if (s->spec.costs)
+        assert_true(sum <= s->spec.budget || n == 1);
+    else
+        assert_true(!s->spec.budget || longest * n <= s->spec.budget);
     assert_true(!s->spec.rows || n <= s->spec.rows);
-    if (!s->spec.n_widths)
+    if (!s->spec.n_widths && !s->spec.costs)
         assert_true(longest < 16 ? longest == shortest || longest < 2 : 8 * (longest - shortest) <= longest);
 }
 
 TEST(all_ranks_have_as_many_batches_within_the_budget_and_each_sample_once)
 {
     for (uint64_t key = 0; key < 200; key++) {
-        struct samples s = draw_samples(key);
+        struct samples s = draw_any(key);
         const uint32_t world = (uint32_t)draw(key, 6, 1, 5);
         const enum leat_tail tail = (enum leat_tail)(key % 3);
         uint64_t seen[MOST] = {0}, steps = 0, least = 1;
@@ -145,11 +209,11 @@ TEST(all_ranks_have_as_many_batches_within_the_budget_and_each_sample_once)
     }
 }
 
-TEST(a_state_goes_on_on_other_ranks_and_is_refused_for_other_buckets)
+TEST(a_state_goes_on_on_other_ranks_and_is_refused_for_other_groups)
 {
     const uint8_t print[16] = {0};
     for (uint64_t key = 0; key < 60; key++) {
-        struct samples s = draw_samples(key);
+        struct samples s = draw_any(key);
         struct leat_plan *whole = open_plan(&s, true, 0, 1, LEAT_TAIL_PAD), *after[3], *other;
         static struct leat_plan_row want[MOST], got[MOST];
         struct leat_error error = {0};
@@ -204,6 +268,13 @@ TEST(what_cannot_be_is_refused)
     refuse(&s, LEAT_ORDER_SHUFFLED, 2, LEAT_E_INVALID, "rising widths above 0, not 4 as number 1");
     s.spec = (struct leat_group_spec){.widths = widths, .n_widths = 4};
     refuse(&s, LEAT_ORDER_SHUFFLED, 2, LEAT_E_INVALID, "a budget of elements or a number of rows");
+    s.spec = (struct leat_group_spec){.budget = 29, .costs = true};
+    refuse(&s, LEAT_ORDER_SHUFFLED, 2, LEAT_E_RANGE, "position 1 has a cost of 30, more than the 29 of a batch");
+    s.spec.alone = true;
+    s.lengths[2] = LEAT_BINS_MAX_COST + 1;
+    refuse(&s, LEAT_ORDER_SHUFFLED, 2, LEAT_E_RANGE, "position 2 has a cost of 281474976710657: at most 2^48");
+    s.spec.budget = 0;
+    refuse(&s, LEAT_ORDER_SHUFFLED, 2, LEAT_E_INVALID, "the cost of a batch is 1 to 2^48, not 0");
 }
 
 TEST_MAIN()
