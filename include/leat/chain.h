@@ -32,6 +32,8 @@ LEAT_API int leat_chain_open(const struct leat_field *field, const char *program
                              size_t n_functions, struct leat_chain **out, struct leat_error *error);
 LEAT_API void leat_chain_free(struct leat_chain *chain); /* NULL is allowed */
 LEAT_API void leat_chain_describe(const struct leat_chain *chain, struct leat_chain_result *out);
+/* Bytes that a list of `length` bytes becomes; 0: its results are no lists whose lengths follow from that. */
+LEAT_API uint64_t leat_chain_bytes(const struct leat_chain *chain, uint64_t length);
 /* Applies the chain to one value of `length` bytes, under the key of its row; `sample` is its id, or LEAT_NO_SAMPLE.
  * `out` is freed with leat_value_clear. Photos are decoded to their end. Errors: DECODE, OPERATOR (the value's fault),
  * INVALID (its length), NOMEM. */

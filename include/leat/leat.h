@@ -698,6 +698,7 @@ struct leat_pack_options {
     /* BEST_FIT: each document of a row is followed by padding up to a multiple of this, as attention over sequences of
      * varying length may want. It divides `length`. 0 is 1: none. */
     uint64_t multiple;
+    const char *chain; /* NULL, or a program of one chain that makes each document's tokens, labels and loss_mask */
 };
 
 /* The rows of BEST_FIT: row k has documents[begin[k]] to documents[begin[k + 1] - 1], or the rest of these when pieces

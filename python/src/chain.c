@@ -71,9 +71,24 @@ static PyObject *chain_apply(PyObject *self, PyObject *args)
     return rc ? py_raise(&error) : py_memory_of_value(&out, NULL);
 }
 
+/* Replaces the bytes of lists by those that they become. */
+static PyObject *chain_lengths(PyObject *self, PyObject *args)
+{
+    Py_buffer lengths;
+    if (!PyArg_ParseTuple(args, "w*:lengths", &lengths))
+        return NULL;
+    uint64_t *at = lengths.buf;
+    for (Py_ssize_t i = 0; i < lengths.len / (Py_ssize_t)sizeof *at; i++)
+        at[i] = leat_chain_bytes(((struct chain *)self)->handle, at[i]);
+    PyBuffer_Release(&lengths);
+    return Py_NewRef(Py_None);
+}
+
 static PyMethodDef chain_methods[] = {
     {"describe", chain_describe, METH_NOARGS,
      "describe(): (kind, dtype, layout, shape, strides, open, bytes of moves) of results"},
+    {"lengths", chain_lengths, METH_VARARGS,
+     "lengths(bytes): replaces the bytes of lists, uint64, by those that they become"},
     {"apply", chain_apply, METH_VARARGS, "apply(value, key, sample, height=0, width=0, moves=None): Memory"},
     {NULL, NULL, 0, NULL},
 };

@@ -27,7 +27,7 @@ struct leat_native *py_native_table(PyObject *list)
     return table;
 }
 
-/* (field, length, bos or None, eos or None, fill, how, seed, multiple) as the library takes it; the field's name stays
+/* (field, length, bos or None, eos or None, fill, how, seed, multiple, chain or None) as the library takes it; the field's name stays
  * that of the tuple. */
 static bool parse_pack(PyObject *tuple, struct leat_pack_options *pack)
 {
@@ -35,8 +35,8 @@ static bool parse_pack(PyObject *tuple, struct leat_pack_options *pack)
     int64_t *to[3] = {&pack->bos, &pack->eos, &pack->fill};
     unsigned long long length, seed = 0, multiple = 0;
     int how = LEAT_PACK_CUT;
-    if (!PyArg_ParseTuple(tuple, "sKOOO|iKK:pack", &pack->field, &length, &tokens[0], &tokens[1], &tokens[2], &how,
-                          &seed, &multiple))
+    if (!PyArg_ParseTuple(tuple, "sKOOO|iKKz:pack", &pack->field, &length, &tokens[0], &tokens[1], &tokens[2], &how,
+                          &seed, &multiple, &pack->chain))
         return false;
     pack->length = length;
     pack->how = (enum leat_pack_how)how;

@@ -96,8 +96,9 @@ static int compile(struct leat_loader *l, const struct leat_sources *sources, co
     if (rc)
         return rc;
     if (c->packing) {
+        c->packing->seed_of_draws = o->seed;
         c->fields = c->packing->fields;
-        c->n_fields = LEAT_PACKED_FIELDS;
+        c->n_fields = c->packing->n_fields;
     }
     rc = leat_program_compile(c->fields, c->n_fields, o->program, o->functions, o->n_functions, open_sizes(o),
                               &l->program, error);
@@ -285,6 +286,8 @@ static int make_budget(struct leat_loader *l, const struct leat_loader_options *
     l->bounds.asked_budget = o->budget_bytes;
     l->bounds.asked_held = o->max_held_bytes;
     l->bounds.scratch_bytes = leat_program_scratch_bytes(l->program) + (l->job.restores ? LEAT_DECODE_BYTES : 0);
+    if (l->job.packing && l->job.packing->chain)
+        l->bounds.scratch_bytes += leat_program_scratch_bytes(l->job.packing->chain);
     l->tasks.usual_room = leat_region_round(2 * largest);
     l->job.window_bytes = l->tasks.usual_room < MAX_WINDOW_BYTES ? l->tasks.usual_room : MAX_WINDOW_BYTES;
     uint64_t batch = batch_bytes(l, rows_of_batch(l, o->global_batch_size));

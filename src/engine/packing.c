@@ -11,6 +11,7 @@
 #include "engine/packing.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -18,6 +19,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/random.h"
 #include "engine/fetch.h"
 #include "engine/make.h"
 #include "engine/policy.h"
@@ -25,7 +27,7 @@
 #include "io/guard.h"
 
 /* The fields that packing adds, by enum leat_packed_field. */
-static const char *const names[] = {"", "doc_ids", "positions", "loss_mask"};
+static const char *const names[] = {"", "doc_ids", "positions", "loss_mask", ""};
 
 static int find_field(const struct leat_dataset *documents, const char *name, size_t *field, struct leat_error *error)
 {
@@ -41,7 +43,7 @@ static int find_field(const struct leat_dataset *documents, const char *name, si
                          "field \"%s\", of kind %s, is no list of integers: rows are made of fields such as uint16 "
                          "(None,)",
                          f->name, leat_kind_name(f->kind));
-    for (size_t k = LEAT_PACKED_DOC_IDS; k < LEAT_PACKED_FIELDS; k++)
+    for (size_t k = LEAT_PACKED_DOC_IDS; k <= LEAT_PACKED_LOSS_MASK; k++)
         if (!strcmp(f->name, names[k]))
             return leat_fail(error, LEAT_E_INVALID, "the field of tokens is called \"%s\", as what packing adds to it",
                              f->name);
@@ -65,6 +67,12 @@ static int compare_lengths(const struct leat_packing_rule *mask, const struct le
     return rc;
 }
 
+uint64_t leat_packing_elements(const struct leat_packing_rule *r, uint64_t bytes)
+{
+    const size_t o = r->made[LEAT_PACKED_TOKENS];
+    return r->chain ? leat_program_ragged_bytes(r->chain, o, bytes) / r->element : bytes / r->stored;
+}
+
 int leat_packing_lengths(const struct leat_packing_rule *r, const struct leat_dataset *documents, uint64_t **out,
                          struct leat_error *error)
 {
@@ -72,8 +80,8 @@ int leat_packing_lengths(const struct leat_packing_rule *r, const struct leat_da
     if (!rc && r->mask)
         rc = compare_lengths(r->mask, documents, *out, error);
     const uint64_t n = leat_dataset_count(documents), around = (uint64_t)r->has_bos + r->has_eos;
-    for (uint64_t i = 0; !rc && i < n; i++)
-        (*out)[i] += (*out)[i] ? around : 0; /* a document without a token is in no row */
+    for (uint64_t i = 0; !rc && i < n; i++) /* a document without a token is in no row */
+        (*out)[i] = (*out)[i] ? leat_packing_elements(r, (*out)[i] * r->stored) + around : 0;
     return rc;
 }
 
@@ -89,6 +97,8 @@ void leat_packing_fingerprint(const struct leat_packing_rule *r, uint8_t fingerp
         leat_fingerprint_value(hash, r->seed);
     if (r->multiple > 1)
         leat_fingerprint_value(hash, r->multiple);
+    if (r->chain)
+        leat_fingerprint_value(hash, leat_program_hash(r->chain));
     leat_put_u64(fingerprint, hash[0]);
     leat_put_u64(fingerprint + 8, hash[1]);
 }
@@ -119,10 +129,60 @@ static int open_mask(const struct leat_dataset *documents, struct leat_packing_r
                                           .length = r->length,
                                           .multiple = r->multiple,
                                           .element = 1,
+                                          .stored = 1,
                                           .has_bos = r->has_bos,
                                           .has_eos = r->has_eos,
                                           .eos = 1};
     return begin_marks(r->mask, documents, error);
+}
+
+/* The field that an output of the chain is: the tokens, and what is made beside them. */
+static enum leat_packed_field field_of_output(const char *name, const char *output)
+{
+    const size_t n = strlen(name);
+    const char *beside = !strncmp(output, name, n) ? output + n : "?";
+    return !*beside                        ? LEAT_PACKED_TOKENS
+           : !strcmp(beside, ".labels")    ? LEAT_PACKED_LABELS
+           : !strcmp(beside, ".loss_mask") ? LEAT_PACKED_LOSS_MASK
+                                           : LEAT_PACKED_FIELDS;
+}
+
+/* The chain takes documents of any length, also where all have one. */
+static int open_chain(const struct leat_field *tokens, const struct leat_pack_options *options,
+                      struct leat_packing_rule *r, struct leat_error *error)
+{
+    struct leat_field list = *tokens;
+    list.shape[0] = -1;
+    int rc = leat_program_compile(&list, 1, options->chain, NULL, 0, LEAT_OPEN_STACKS, &r->chain, error);
+    if (rc)
+        return rc;
+    if (r->has_bos || r->has_eos)
+        return leat_fail(error, LEAT_E_INVALID,
+                         "bos and eos of packed rows do not go with a chain, which puts its own");
+    for (size_t k = 0; k < LEAT_PACKED_FIELDS; k++)
+        r->made[k] = SIZE_MAX;
+    for (size_t o = 0; o < leat_program_outputs(r->chain); o++) {
+        const struct leat_output *output = leat_program_output(r->chain, o);
+        const enum leat_packed_field k = field_of_output(tokens->name, output->name);
+        if (k == LEAT_PACKED_FIELDS)
+            return leat_fail(error, LEAT_E_INVALID, "the chain of packed rows has an output '%s'", output->name);
+        if (!output->ragged || output->bounded || output->called || output->ndim != 1)
+            return leat_fail(error, LEAT_E_TYPE,
+                             "the chain of packed rows makes lists whose lengths follow from those of the documents, "
+                             "and '%s' is none",
+                             output->name);
+        r->made[k] = o;
+        r->fields[k].dtype = output->dtype;
+    }
+    if (r->made[LEAT_PACKED_TOKENS] == SIZE_MAX)
+        return leat_fail(error, LEAT_E_INVALID, "the chain of packed rows makes no '%s'", tokens->name);
+    r->element = (unsigned)leat_dtype_size(r->fields[LEAT_PACKED_TOKENS].dtype);
+    if (r->made[LEAT_PACKED_LABELS] == SIZE_MAX)
+        return LEAT_OK;
+    snprintf(r->labels_name, sizeof r->labels_name, "%.63s.labels", tokens->name);
+    r->fields[LEAT_PACKED_LABELS].name = r->labels_name;
+    r->n_fields = LEAT_PACKED_FIELDS;
+    return LEAT_OK;
 }
 
 int leat_packing_open(const struct leat_dataset *documents, const struct leat_pack_options *options,
@@ -143,19 +203,22 @@ int leat_packing_open(const struct leat_dataset *documents, const struct leat_pa
         return rc;
     size_t n;
     const struct leat_field *tokens = leat_dataset_fields(documents, &n) + r->field;
-    static const enum leat_dtype dtypes[] = {0, LEAT_I64, LEAT_I64, LEAT_BOOL};
+    static const enum leat_dtype dtypes[] = {0, LEAT_I64, LEAT_I64, LEAT_BOOL, LEAT_I64};
     for (size_t k = 0; k < LEAT_PACKED_FIELDS; k++)
         r->fields[k] = (struct leat_field){.name = k ? names[k] : tokens->name,
                                            .kind = LEAT_KIND_ARRAY,
                                            .dtype = k ? dtypes[k] : tokens->dtype,
                                            .ndim = 1,
                                            .shape = {(int64_t)r->length}};
-    r->element = (unsigned)leat_dtype_size(tokens->dtype);
+    r->n_fields = LEAT_PACKED_LABELS;
+    r->element = r->stored = (unsigned)leat_dtype_size(tokens->dtype);
+    if (options->chain && (rc = open_chain(tokens, options, r, error)))
+        return rc;
     memcpy(&r->bos, &options->bos, sizeof r->bos);
     memcpy(&r->eos, &options->eos, sizeof r->eos);
     memcpy(&r->fill, &options->fill, sizeof r->fill);
     rc = begin_marks(r, documents, error);
-    return rc ? rc : open_mask(documents, r, error);
+    return rc || r->chain ? rc : open_mask(documents, r, error);
 }
 
 /* Documents are compared again if files have changed. */
@@ -190,14 +253,17 @@ void leat_packing_close(struct leat_packing_rule *r)
 {
     if (r && r->mask)
         leat_packing_close(r->mask);
-    if (r)
+    if (r) {
         leat_free(r->touched);
+        leat_program_free(r->chain);
+    }
     leat_free(r);
 }
 
 /* ---- documents --------------------------------------------------------------------------------------------------- */
 
-#define RUN 64 /* pieces that are found, and read, together */
+#define RUN 64                       /* pieces that are found, and read, together */
+#define DOCUMENT (UINT64_C(1) << 62) /* keys of documents differ from those of rows */
 
 /* A piece and its document: stored elements [from, until) of it are at `data`, mapped, read or computed. */
 struct part {
@@ -249,6 +315,10 @@ struct leat_assembly {
     struct leat_values kept; /* the last of them if there is more of it than the row took, for the row behind it */
     uint64_t kept_position, kept_epoch;
     unsigned kept_column;
+    struct leat_scratch *scratch; /* of the chain, once it is needed */
+    uint8_t *whole, *list[2];     /* a document as stored, if it is mapped; its tokens, and what is made beside them */
+    size_t whole_room, list_room[2];
+    uint64_t pass; /* of the documents */
     struct leat_sample_ref refs[RUN];
     uint64_t positions[RUN];
     struct part parts[RUN];
@@ -300,11 +370,15 @@ static bool is_whole(const struct leat_packing_rule *r, struct part *p, struct l
     return true;
 }
 
-/* The stored elements of the document that its piece has, of so many. */
-static void bound(const struct leat_packing_rule *r, struct part *p, uint64_t elements)
+/* The stored elements of the document that its piece has, of so many; all of them, if a chain takes it. */
+static void bound(const struct leat_job *j, struct part *p, uint64_t elements)
 {
-    uint64_t begin = p->piece->begin, end = begin + p->piece->count, before = r->has_bos;
+    uint64_t begin = p->piece->begin, end = begin + p->piece->count, before = rule_of(j, p->piece)->has_bos;
     p->elements = elements;
+    p->from = 0;
+    p->until = elements;
+    if (j->context->packing->chain)
+        return;
     p->until = end > before ? end - before : 0;
     p->until = p->until < elements ? p->until : elements;
     p->from = begin > before ? begin - before : 0;
@@ -324,10 +398,10 @@ static int find_document(struct leat_job *j, struct part *p, const struct leat_s
     int rc = find_place(&a->place, fetch->ref.source, extent->file, &j->error);
     if (rc)
         return rc;
-    bound(rule_of(j, p->piece), p, extent->length / r->element);
-    leat_fetch_narrow(fetch, p->from * r->element, (p->until - p->from) * r->element);
+    bound(j, p, extent->length / r->stored);
+    leat_fetch_narrow(fetch, p->from * r->stored, (p->until - p->from) * r->stored);
     const uint64_t at = fetch->extent.offset, size = a->place.open->size;
-    p->skip = extent->offset + p->from * r->element - at;
+    p->skip = extent->offset + p->from * r->stored - at;
     if (a->place.base && at <= size && fetch->extent.length <= size - at) {
         fetch->mapped = true;
         fetch->buffer = (void *)(uintptr_t)(a->place.base + at); /* it is not written */
@@ -342,7 +416,7 @@ static int find_document(struct leat_job *j, struct part *p, const struct leat_s
 static void prefetch_piece(const struct leat_packing_rule *r, const struct part *p)
 {
     enum { MOST = 256 }; /* the hardware sees the rest coming */
-    uint64_t bytes = (p->until - p->from) * r->element;
+    uint64_t bytes = (p->until - p->from) * r->stored;
     for (uint64_t at = 0; at < bytes && at < MOST; at += 64)
         __builtin_prefetch(p->data + at);
 }
@@ -361,8 +435,8 @@ static int find_stored(struct leat_job *j, struct leat_assembly *a, enum leat_st
         struct part *p = &a->parts[k];
         *failed = k;
         if (storage == LEAT_STORAGE_MAPPED) {
-            bound(rule_of(j, p->piece), p, (uint64_t)c->documents[field].shape[0]);
-            p->data = (const uint8_t *)rows[k] + p->from * common_rule(j)->element;
+            bound(j, p, (uint64_t)c->documents[field].shape[0]);
+            p->data = (const uint8_t *)rows[k] + p->from * common_rule(j)->stored;
         } else {
             rc = find_document(j, p, &a->refs[k], &extents[k]);
         }
@@ -395,8 +469,8 @@ static int compute_documents(struct leat_job *j, struct leat_assembly *a, size_t
     }
     for (size_t k = 0; !rc && k < a->n; k++) {
         const struct leat_computed *whole = k < kept ? a->kept.at : &a->made.at[k - kept];
-        bound(rule_of(j, a->parts[k].piece), &a->parts[k], whole->bytes / common_rule(j)->element);
-        a->parts[k].data = whole->data + a->parts[k].from * common_rule(j)->element;
+        bound(j, &a->parts[k], whole->bytes / common_rule(j)->stored);
+        a->parts[k].data = whole->data + a->parts[k].from * common_rule(j)->stored;
     }
     return rc;
 }
@@ -541,21 +615,130 @@ static int copy_run(void *arg)
     return LEAT_OK;
 }
 
+/* ---- chains ------------------------------------------------------------------------------------------------------ */
+
+/* Where the values of a chained field of the row begin: tokens, labels, loss mask. */
+static uint8_t *side_of(const struct leat_packing_rule *r, struct leat_assembly *a, enum leat_packed_field field)
+{
+    const uint64_t tokens = leat_align64(r->length * r->element), labels = leat_align64(r->length * sizeof(int64_t));
+    return a->value + (field == LEAT_PACKED_TOKENS ? 0 : field == LEAT_PACKED_LABELS ? tokens : tokens + labels);
+}
+
+/* The key of a document's draws: of its number in the epoch's pass, whatever row it comes into. */
+static uint64_t key_of(const struct leat_job *j, const struct leat_assembly *a, const struct part *p)
+{
+    const struct leat_job_context *c = j->context;
+    const uint64_t key = leat_plan_key(c->packing->seed_of_draws, j->target.plan.epoch, p->position),
+                   drawn = leat_plan_key(key, DOCUMENT, a->pass);
+    return c->key ? leat_key_mix(drawn, c->key) : drawn;
+}
+
+/* Elements [begin, begin + count) of a list, padded, behind `at` elements of a side of the row. */
+static void put_side(const struct leat_packing_rule *r, uint8_t *side, uint64_t at, const uint8_t *list,
+                     const struct leat_piece *piece, unsigned element, int64_t fill)
+{
+    struct leat_packing_rule as = {.element = element};
+    uint8_t *to = side + at * element;
+    memcpy(to, list + piece->begin * element, piece->count * element);
+    put(to + piece->count * element, &as, (uint64_t)fill, padding_of(r, piece));
+}
+
+/* An output of the chain for a document, and that which is made beside it. */
+static int make_output(struct leat_job *j, struct leat_assembly *a, const struct leat_row *row,
+                       enum leat_packed_field field, uint64_t at, const struct leat_piece *piece)
+{
+    const struct leat_packing_rule *r = j->context->packing;
+    const size_t o = r->made[field], beside = leat_program_beside(r->chain, o);
+    enum leat_packed_field other = LEAT_PACKED_FIELDS;
+    for (enum leat_packed_field k = 0; k < LEAT_PACKED_FIELDS; k++)
+        if (beside != SIZE_MAX && r->made[k] == beside)
+            other = k;
+    const uint64_t n = leat_packing_elements(r, row->length);
+    if (!leat_grow(&a->list[0], &a->list_room[0], n + 1, sizeof(int64_t)) ||
+        !leat_grow(&a->list[1], &a->list_room[1], n + 1, sizeof(int64_t)))
+        return leat_fail(&j->error, LEAT_E_NOMEM, "no memory for %" PRIu64 " tokens of a document", n);
+    int rc = leat_program_apply_list(r->chain, o, a->scratch, row, a->list[0],
+                                     other < LEAT_PACKED_FIELDS ? a->list[1] : NULL, &j->error);
+    for (int i = 0; i < 2 && !rc; i++) {
+        const enum leat_packed_field k = i ? other : field;
+        if (k < LEAT_PACKED_FIELDS)
+            put_side(r, side_of(r, a, k), at, a->list[i], piece, (unsigned)leat_dtype_size(r->fields[k].dtype),
+                     k == LEAT_PACKED_TOKENS   ? (int64_t)r->fill
+                     : k == LEAT_PACKED_LABELS ? -100
+                                               : 0);
+    }
+    return rc;
+}
+
+/* The run's documents by the chain. */
+static int make_run(struct leat_job *j, struct leat_assembly *a, size_t *failed)
+{
+    const struct leat_packing_rule *r = j->context->packing;
+    if (!a->scratch && !(a->scratch = leat_scratch_new(r->chain)))
+        return leat_fail(&j->error, LEAT_E_NOMEM, "no memory for a chain");
+    for (*failed = 0; *failed < a->n; ++*failed) {
+        const struct part *p = &a->parts[*failed];
+        const uint64_t at = (uint64_t)(a->to - a->value) / r->element;
+        struct leat_row row = {
+            .data = p->data, .length = p->elements * r->stored, .key = key_of(j, a, p), .sample = a->refs[*failed].id};
+        if (!p->reads && !a->made.at) { /* it is mapped */
+            if (!leat_grow(&a->whole, &a->whole_room, row.length + 1, 1))
+                return leat_fail(&j->error, LEAT_E_NOMEM, "no memory for a document of %" PRIu64 " bytes", row.length);
+            const int rc = leat_guarded_copy(a->whole, p->data, row.length, &j->error);
+            if (rc)
+                return rc;
+            row.data = a->whole;
+        }
+        for (enum leat_packed_field k = 0; k < LEAT_PACKED_FIELDS; k++) {
+            const bool makes =
+                r->made[k] != SIZE_MAX && (k == LEAT_PACKED_TOKENS || !leat_program_is_beside(r->chain, r->made[k]));
+            const int rc = makes ? make_output(j, a, &row, k, at, p->piece) : LEAT_OK;
+            if (rc)
+                return rc;
+        }
+        a->to += (p->piece->count + padding_of(r, p->piece)) * r->element;
+    }
+    return LEAT_OK;
+}
+
+/* The row behind its last document, and the outputs of the fields that the chain has made. */
+static int end_chained(struct leat_job *j, struct leat_assembly *a, struct leat_scratch *scratch, size_t i)
+{
+    const struct leat_job_context *c = j->context;
+    const struct leat_packing_rule *r = c->packing;
+    const uint64_t at = (uint64_t)(a->to - a->value) / r->element;
+    int rc = LEAT_OK;
+    for (size_t f = 0; f < c->n_feeds && !rc; f++) {
+        const enum leat_packed_field k = (enum leat_packed_field)c->feeds[f].field;
+        if (r->made[k] == SIZE_MAX)
+            continue;
+        const struct leat_packing_rule as = {.element = (unsigned)leat_dtype_size(r->fields[k].dtype)};
+        put(side_of(r, a, k) + at * as.element, &as,
+            k == LEAT_PACKED_TOKENS   ? r->fill
+            : k == LEAT_PACKED_LABELS ? (uint64_t)-100
+                                      : 0,
+            r->length - at);
+        rc = leat_job_make_from(j, scratch, &c->feeds[f], i, side_of(r, a, k));
+    }
+    return rc;
+}
+
 /* The tokens of the run. *failed: the piece that an error is of. */
 static int put_run(struct leat_job *j, struct leat_assembly *a, size_t *failed)
 {
-    const struct leat_packing_rule *r = rule_of(j, a->pieces);
+    const struct leat_packing_rule *r = rule_of(j, a->pieces), *common = common_rule(j);
     for (size_t k = 0; k < a->n; k++) {
         const uint64_t elements =
-            leat_plan_piece_of(j->context->plan, a->parts[k].piece) - (uint64_t)r->has_bos - r->has_eos;
+                           leat_plan_piece_of(j->context->plan, a->parts[k].piece) - (uint64_t)r->has_bos - r->has_eos,
+                       has = leat_packing_elements(common, a->parts[k].elements * common->stored);
         *failed = k;
-        if (a->parts[k].elements != elements)
+        if (has != elements)
             return leat_fail(&j->error, LEAT_E_CHANGED,
                              "the document has %" PRIu64 " elements, and had %" PRIu64
                              " when the loader was opened: open the data set again",
-                             a->parts[k].elements, elements);
+                             has, elements);
     }
-    int rc = leat_guarded(copy_run, &(struct copy){r, a, failed}, &j->error);
+    int rc = common->chain ? make_run(j, a, failed) : leat_guarded(copy_run, &(struct copy){r, a, failed}, &j->error);
     if (rc)
         return rc;
     keep_document(j, a);
@@ -620,11 +803,18 @@ static void begin_column(struct leat_assembly *a, unsigned column)
     a->to = a->value;
 }
 
+/* Whether a chain makes the field. */
+static bool is_made(const struct leat_packing_rule *r, size_t field)
+{
+    return r->chain && r->made[field] != SIZE_MAX;
+}
+
 static int begin_row(struct leat_job *j, struct leat_assembly *a)
 {
     const struct leat_job_context *c = j->context;
     a->has_read = false;
     a->row = j->chunk.rows[j->chunk.row];
+    a->pass = a->row.piece.begin;
     int rc = leat_plan_pieces(c->plan, &a->row, 1, &a->memory);
     if (rc)
         return leat_fail(&j->error, rc, "no memory for the pieces of a row");
@@ -632,7 +822,7 @@ static int begin_row(struct leat_job *j, struct leat_assembly *a)
     a->n_pieces = a->row.n_more + (size_t)1;
     a->columns[0] = a->columns[1] = NULL;
     for (size_t f = 0; f < c->n_feeds; f++)
-        if (c->feeds[f].field == LEAT_PACKED_TOKENS)
+        if (c->feeds[f].field == LEAT_PACKED_TOKENS || is_made(c->packing, c->feeds[f].field))
             a->columns[0] = &c->feeds[f];
         else if (c->feeds[f].field == LEAT_PACKED_LOSS_MASK && c->packing->mask)
             a->columns[1] = &c->feeds[f];
@@ -731,14 +921,18 @@ static enum leat_job_status make(struct leat_job *j, struct leat_scratch *scratc
         if (a->next < a->n_pieces)
             return LEAT_JOB_DONE;
         const struct leat_packing_rule *r = common_rule(j);
-        put(a->to, r, rule_of(j, a->pieces)->fill, r->length - (uint64_t)(a->to - a->value) / r->element);
-        rc = leat_job_make_from(j, scratch, a->columns[a->column], i, a->value);
+        if (r->chain) {
+            rc = end_chained(j, a, scratch, i);
+        } else {
+            put(a->to, r, rule_of(j, a->pieces)->fill, r->length - (uint64_t)(a->to - a->value) / r->element);
+            rc = leat_job_make_from(j, scratch, a->columns[a->column], i, a->value);
+        }
         begin_column(a, a->column + 1);
         if (!rc && a->column < COLUMNS)
             return LEAT_JOB_DONE;
     }
     for (size_t f = 0; !rc && f < c->n_feeds; f++)
-        if (&c->feeds[f] != a->columns[0] && &c->feeds[f] != a->columns[1]) {
+        if (&c->feeds[f] != a->columns[0] && &c->feeds[f] != a->columns[1] && !is_made(c->packing, c->feeds[f].field)) {
             put_field(j, a, (enum leat_packed_field)c->feeds[f].field);
             rc = leat_job_make_from(j, scratch, &c->feeds[f], i, a->value);
         }
@@ -767,8 +961,13 @@ static void refuse(struct leat_job *j, int code)
 static void end(struct leat_job *j)
 {
     drop_row(j);
-    leat_values_destroy(&j->assembly->kept);
-    leat_free(j->assembly->memory.at);
+    struct leat_assembly *a = j->assembly;
+    leat_values_destroy(&a->kept);
+    leat_free(a->memory.at);
+    leat_scratch_free(a->scratch);
+    leat_free(a->whole);
+    leat_free(a->list[0]);
+    leat_free(a->list[1]);
 }
 
 const struct leat_job_steps leat_steps_of_pieces = {
@@ -786,6 +985,8 @@ const struct leat_job_steps leat_steps_of_pieces = {
 
 uint64_t leat_packing_row_bytes(const struct leat_packing_rule *r)
 {
+    if (r->chain) /* with what is made beside the tokens */
+        return sizeof(struct leat_assembly) + 2 * leat_align64(r->length * sizeof(int64_t)) + leat_align64(r->length);
     /* one field at a time */
     return sizeof(struct leat_assembly) + r->length * (r->element > sizeof(int64_t) ? r->element : sizeof(int64_t));
 }
@@ -811,7 +1012,7 @@ uint64_t leat_packing_probe(const struct leat_job_context *c)
             leat_dataset_extents(c->dataset, r->field, &fetch.ref, 1, &fetch.extent, &failed, NULL))
             continue; /* its row will say why */
         leat_ref_resolve(&fetch.ref, &fetch.field);
-        const uint64_t bytes = fetch.extent.length, most = r->length * r->element;
+        const uint64_t bytes = fetch.extent.length, most = r->chain ? UINT64_MAX : r->length * r->stored;
         leat_fetch_narrow(&fetch, 0, bytes < most ? bytes : most);
         if (!find_place(&place, fetch.ref.source, fetch.extent.file, NULL) && !place.base)
             largest = fetch.extent.length > largest ? fetch.extent.length : largest;

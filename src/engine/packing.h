@@ -7,8 +7,14 @@
 
 #include "engine/job.h"
 
-enum leat_packed_field { LEAT_PACKED_TOKENS = 0, LEAT_PACKED_DOC_IDS, LEAT_PACKED_POSITIONS, LEAT_PACKED_LOSS_MASK };
-#define LEAT_PACKED_FIELDS 4
+enum leat_packed_field {
+    LEAT_PACKED_TOKENS = 0,
+    LEAT_PACKED_DOC_IDS,
+    LEAT_PACKED_POSITIONS,
+    LEAT_PACKED_LOSS_MASK,
+    LEAT_PACKED_LABELS, /* of a chain that has them */
+    LEAT_PACKED_FIELDS
+};
 
 struct leat_packing_rule {
     enum leat_pack_how how;
@@ -17,16 +23,25 @@ struct leat_packing_rule {
     uint64_t length;   /* elements of a row */
     uint64_t multiple; /* behind each piece there is padding up to a multiple of this; 1: none */
     unsigned element;  /* bytes of one */
+    unsigned stored;   /* ... as the documents have it */
     bool has_bos, has_eos;
     uint64_t bos, eos, fill;                      /* their bits */
     struct leat_field fields[LEAT_PACKED_FIELDS]; /* by enum leat_packed_field; the first name is the data set's */
-    _Atomic uint8_t *touched; /* a bit per document: its checksum was compared where it is mapped, ... */
-    _Atomic uint64_t changes; /* ... since leat_dataset_changes was this */
+    size_t n_fields;                              /* with labels, or without */
+    char labels_name[80];
+    /* A program that is applied to each whole document, of which the row then has pieces; NULL: there is none. */
+    struct leat_program *chain;
+    size_t made[LEAT_PACKED_FIELDS]; /* its outputs; SIZE_MAX: it does not make that field */
+    uint64_t seed_of_draws;          /* the loader's */
+    _Atomic uint8_t *touched;        /* a bit per document: its checksum was compared where it is mapped, ... */
+    _Atomic uint64_t changes;        /* ... since leat_dataset_changes was this */
     bool is_mask;
     struct leat_packing_rule *mask; /* of the documents' own "loss_mask", as if it were the tokens; NULL: none. For a
                                      * mask, that of another source, which is closed with it */
 };
 
+/* Elements of a document that is stored in so many bytes, without bos and eos. */
+uint64_t leat_packing_elements(const struct leat_packing_rule *rule, uint64_t bytes);
 /* Fields of the program for these options. INVALID, NOT_FOUND, TYPE, NOMEM. `rule` is memory of leat_new; that of the
  * first of several sources also has the common part of all their rows. */
 int leat_packing_open(const struct leat_dataset *documents, const struct leat_pack_options *options,

@@ -97,6 +97,16 @@ int leat_sources_cut(const struct leat_sources *s, struct leat_job_context *c, s
             c->packing[k].touched = NULL;
             leat_packing_join(&c->packing[0], &c->packing[k]);
         }
+        const bool same = !own->chain == !first->chain &&
+                          (!own->chain || leat_program_hash(own->chain) == leat_program_hash(first->chain));
+        if (k) { /* so is its chain */
+            leat_program_free(c->packing[k].chain);
+            c->packing[k].chain = same ? first->chain : NULL;
+        }
+        if (!same)
+            return leat_fail(error, LEAT_E_TYPE,
+                             "sources 0 and %" PRIu32 " are packed with different chains: rows of a mixture are alike",
+                             k);
         if (own->length != first->length || own->field != first->field)
             return leat_fail(error, LEAT_E_TYPE,
                              "source 0 is cut into rows of %" PRIu64 " \"%.64s\", and source %" PRIu32 " of %" PRIu64

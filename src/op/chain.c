@@ -81,6 +81,12 @@ void leat_chain_describe(const struct leat_chain *chain, struct leat_chain_resul
     *out = chain->result;
 }
 
+uint64_t leat_chain_bytes(const struct leat_chain *chain, uint64_t length)
+{
+    const struct leat_output *face = &chain->compiled->face;
+    return face->ragged && !face->bounded ? leat_program_ragged_bytes(chain->program, 0, length) : 0;
+}
+
 /* Memory for the result; one byte if there is none, so that the value owns something. */
 static int make_room(struct leat_value *out, uint64_t bytes, struct leat_error *error)
 {

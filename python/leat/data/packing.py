@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import json
+from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .. import _leat, check
 from .dataset import Dataset, no_dataset
-from .schema import Field, field
+from .schema import Field, field, to_raw
+
+if TYPE_CHECKING:
+    from ..ops import Operator
 
 HOW = {"cut": 0, "best_fit": 1, "pad": 2, "ragged": 1}  # enum leat_pack_how
 FITTED = ("best_fit", "ragged")
@@ -37,15 +42,15 @@ class PackedRows(Dataset):
         fill: int,
         seed: int,
         multiple: int = 1,
+        chain: Sequence[Operator] | None = None,
     ) -> None:
-        super().__init__(documents._handle, (documents, name, length, how, bos, eos, fill, seed, multiple))
+        super().__init__(documents._handle, (documents, name, length, how, bos, eos, fill, seed, multiple, chain))
         self.documents, self.length, self.how, self.multiple = documents, length, how, multiple
         self._name, self._bos, self._eos, self._fill, self._seed = name, bos, eos, fill, seed
-        tokens = documents.schema[name]
-        self._fields = [
-            (name, field(tokens.dtype, (length,))),
-            *((n, field(dtype, (length,))) for n, dtype in DERIVED.items()),
-        ]
+        self._chain = None if chain is None else Chained(documents.schema[name], name, chain)
+        dtypes = self._chain.dtypes if self._chain else {name: documents.schema[name].dtype}
+        made = {name: dtypes[name], **DERIVED, **dtypes}
+        self._fields = [(n, field(made[n], (length,))) for n in made if n != f"{name}.loss_mask"]
         if how == "cut":
             self._count = -(-int(self._ends[-1]) // length) if len(self._ends) else 0
         else:
@@ -56,9 +61,11 @@ class PackedRows(Dataset):
         """The number of tokens of each document, bos and eos included; a document without a token has none."""
         tokens = self.documents.schema[self._name]
         around = (self._bos is not None) + (self._eos is not None)
-        if tokens.shape[0] is not None:
+        if tokens.shape[0] is not None and self._chain is None:
             return np.full(len(self.documents), tokens.shape[0] + around, np.int64)
         tokens_of = self.documents._lengths_of(self._name)
+        if self._chain:
+            return np.where(tokens_of > 0, self._chain.lengths(tokens_of), 0)
         return np.where(tokens_of > 0, tokens_of + around, 0)
 
     @cached_property
@@ -98,17 +105,34 @@ class PackedRows(Dataset):
         return f"<leat.PackedRows of {self._count} rows of {self.length} ({self._name}, of {documents} documents)>"
 
     @property
-    def pack(self) -> tuple[str, int, int | None, int | None, int, int, int, int]:
-        """Options of the engine: name, length, bos, eos, fill, how, seed, multiple."""
-        return self._name, self.length, self._bos, self._eos, self._fill, HOW[self.how], self._seed, self.multiple
+    def pack(self) -> tuple[str, int, int | None, int | None, int, int, int, int, str | None]:
+        """Options of the engine: name, length, bos, eos, fill, how, seed, multiple, chain."""
+        chain = self._chain.program if self._chain else None
+        how = HOW[self.how]
+        return self._name, self.length, self._bos, self._eos, self._fill, how, self._seed, self.multiple, chain
+
+    @property
+    def made_beside(self) -> list[str]:
+        """Fields that a chain makes beside the tokens, and a batch has with these."""
+        return [n for n, _ in self._fields if n == f"{self._name}.labels"]
 
     def of_tokens(self, length: Any) -> PackedRows:
         """The same documents in rows of at most so many tokens."""
-        name, _, bos, eos, fill, _, seed, multiple = self.pack
+        name, _, bos, eos, fill, _, seed, multiple, _ = self.pack
+        chain = self._chain.operators if self._chain else None
         if check.integer("batch_tokens", length, 1) < multiple:
             raise ValueError(f"documents padded to multiples of {multiple} tokens do not fill rows of {length}")
         return pack_rows(
-            self.documents, name, length, self.how, bos=bos, eos=eos, fill=fill, seed=seed, multiple=multiple
+            self.documents,
+            name,
+            length,
+            self.how,
+            bos=bos,
+            eos=eos,
+            fill=fill,
+            seed=seed,
+            multiple=multiple,
+            chain=chain,
         )
 
     @cached_property
@@ -116,6 +140,7 @@ class PackedRows(Dataset):
         """128 bits over the documents' fingerprint and how they are packed, in hex."""
         more = (self._seed,) if self.how in FITTED else ()
         more = (*more, self.multiple) if self.multiple > 1 else more
+        more = (*more, self._chain.program) if self._chain else more
         return hashlib.blake2b(
             repr((self.documents.fingerprint, self.how, *self.pack[:5], *more)).encode(), digest_size=16
         ).hexdigest()
@@ -125,11 +150,15 @@ class PackedRows(Dataset):
         """Numbers of the rows."""
         return np.arange(self._count)
 
-    def _document(self, position: int) -> np.ndarray[Any, Any]:
+    def _document(self, position: int) -> dict[str, np.ndarray[Any, Any]]:
+        """The tokens, and what a chain makes beside them."""
         tokens = np.asarray(self.documents.stored(position, self._name))
+        if self._chain:
+            key = _leat.row_key(_leat.row_key(self._seed, 0, position), 1 << 62, 0)
+            return self._chain.apply(tokens, key, int(self.documents.ids[position]))
         before = [] if self._bos is None else [self._bos]
         after = [] if self._eos is None else [self._eos]
-        return np.concatenate([np.array(before, tokens.dtype), tokens, np.array(after, tokens.dtype)])
+        return {self._name: np.concatenate([np.array(before, tokens.dtype), tokens, np.array(after, tokens.dtype)])}
 
     def _mask(self, position: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
         """The loss mask that a document has itself: its bos counts for nothing, its eos is to be predicted."""
@@ -139,14 +168,20 @@ class PackedRows(Dataset):
     def _sample(self, position: int) -> dict[str, Any]:
         dtype = self._fields[0][1].dtype
         sample = {self._name: np.full(self.length, self._fill, dtype), "doc_ids": np.full(self.length, -1, np.int64),
-                  "positions": np.zeros(self.length, np.int64), "loss_mask": np.zeros(self.length, bool)}  # fmt: skip
+                  "positions": np.zeros(self.length, np.int64), "loss_mask": np.zeros(self.length, bool),
+                  **{name: np.full(self.length, -100, np.int64) for name in self.made_beside}}  # fmt: skip
         filled, mask = 0, self.documents.schema.get("loss_mask")
         for i, begin, count in self._pieces(position):
             place = slice(filled, filled + count)
-            sample[self._name][place] = self._document(i)[begin : begin + count]
+            made = self._document(i)
+            for name in (self._name, *self.made_beside):
+                sample[name][place] = made[name][begin : begin + count]
             sample["doc_ids"][place] = np.frombuffer(self._handle.ids(i, 1), np.int64)[0]
             sample["positions"][place] = np.arange(count)
-            sample["loss_mask"][place] = True if mask is None else self._mask(i)[begin : begin + count]
+            if f"{self._name}.loss_mask" in made:
+                sample["loss_mask"][place] = made[f"{self._name}.loss_mask"][begin : begin + count]
+            else:
+                sample["loss_mask"][place] = True if mask is None else self._mask(i)[begin : begin + count]
             filled += -(-count // self.multiple) * self.multiple
         return sample
 
@@ -208,6 +243,47 @@ class PackedRows(Dataset):
         return (PackedRows, self._recipe)
 
 
+class Chained:
+    """A chain of operators over whole documents, before these are packed."""
+
+    def __init__(self, tokens: Field, name: str, operators: Sequence[Operator]) -> None:
+        from ..program import program_to_json
+
+        self.operators, self._name = list(operators), name
+        self.program = program_to_json({name: self.operators})
+        self._item = np.dtype(tokens.dtype).itemsize
+        found = json.loads(self.program)
+        seen: dict[str, int] = {}
+        for key in found["outputs"][name]["chain"]:  # those beside the tokens draw as these do
+            op = found["operators"][key]
+            ordinal = seen[op["type"]] = seen.get(op["type"], -1) + 1
+            op.setdefault("name", f"{name}/{op['type']}/{ordinal}")
+        raw = to_raw({name: field(tokens.dtype, (None,))})[0]
+        self._chains = {
+            output: _leat.Chain(raw, json.dumps({**found, "outputs": {output: entry}}), [])
+            for output, entry in found["outputs"].items()
+        }
+        self.dtypes = {output: chain.describe()[1] for output, chain in self._chains.items()}
+        for output, chain in self._chains.items():
+            if chain.describe()[3] != (-1,):
+                raise TypeError(
+                    f"the chain of packed rows makes lists whose lengths follow from those of the documents, and "
+                    f"{output!r} has shape {chain.describe()[3]}"
+                )
+
+    def lengths(self, lengths: np.ndarray[Any, np.dtype[np.int64]]) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """The number of tokens that documents of so many elements become."""
+        sizes = (lengths * self._item).astype(np.uint64)
+        self._chains[self._name].lengths(sizes)
+        return sizes.astype(np.int64) // np.dtype(self.dtypes[self._name]).itemsize
+
+    def apply(self, tokens: np.ndarray[Any, Any], key: int, sample: int) -> dict[str, np.ndarray[Any, Any]]:
+        return {
+            output: np.asarray(chain.apply(np.ascontiguousarray(tokens), key, sample))
+            for output, chain in self._chains.items()
+        }
+
+
 def pack_of(dataset: Dataset) -> tuple[Any, ...] | None:
     """How the library packs the rows of a data set; None: they are its samples."""
     return dataset.pack if isinstance(dataset, PackedRows) else None
@@ -224,6 +300,7 @@ def pack_rows(
     fill: int = 0,
     seed: int = 0,
     multiple: int = 1,
+    chain: Sequence[Operator] | None = None,
 ) -> PackedRows:
     """Rows of `length` tokens that are made of documents: nothing is copied or stored.
 
@@ -261,10 +338,15 @@ def pack_rows(
         multiple: with ``"best_fit"`` and ``"ragged"``, each document (or piece of one) is padded to a multiple of so
             many tokens, which count as the row's: as Transformer Engine wants for FP8, and context parallelism.
             ``batch["cu_seqlens_padded"]`` then has the starts of sequences.
+        chain: operators that make the tokens of each document as it is packed, with draws of their own in each epoch:
+            ``[RandomSlice(1022), Lookup("esm2"), MaskTokens(...)]`` packs residues of proteins. Lengths follow from
+            those of the documents, so these are not read before. Labels of MaskTokens are the field ``NAME.labels``,
+            -100 on padding; the loss mask of Lookup is that of the row. Not with `bos`, `eos` and documents that have a
+            ``loss_mask``. As a data set, rows show the draws of `seed`, in the first epoch.
 
     Raises:
         KeyError: `ds` has no such field.
-        TypeError: it is no field of tokens.
+        TypeError: it is no field of tokens; the chain makes no lists whose lengths follow from those of documents.
         ValueError: `how` is not known, a token does not fit the dtype, or `length` is no multiple of `multiple` (of
             ``"ragged"`` rows it is rounded down to one).
 
@@ -289,6 +371,10 @@ def pack_rows(
     for name, token in (("bos", bos), ("eos", eos), ("fill", fill)):
         if token is not None:
             check.integer(name, token, int(limits.min), int(limits.max) + 1)
+    if chain is not None and (bos is not None or eos is not None):
+        raise ValueError("bos and eos do not go with a chain: its operators put their own (leat.ops.Lookup)")
+    if chain is not None and "loss_mask" in ds.schema:
+        raise ValueError("documents with a loss_mask of their own are packed as they are, without a chain")
     length = check.integer("length", length, 1, (1 << 24) + 1 if how in FITTED else 1 << 31)
     multiple = check.integer("multiple", multiple, 1, 1 << 24)
     if multiple > 1:
@@ -299,4 +385,4 @@ def pack_rows(
         elif length % multiple:
             raise ValueError(f"documents padded to multiples of {multiple} tokens do not fill rows of {length}")
         length -= length % multiple
-    return PackedRows(ds, field, length, how, bos, eos, fill, check.seed(seed), multiple)
+    return PackedRows(ds, field, length, how, bos, eos, fill, check.seed(seed), multiple, chain)

@@ -86,6 +86,8 @@ def rows_of(
     lines = dataset if grouped is None and batch_tokens is not None and isinstance(dataset, PackedRows) else None
     if lines is not None:
         outputs = thd.outputs_of(outputs, lines)
+    if isinstance(dataset, PackedRows) and outputs is not None and dataset.pack[0] in outputs:
+        outputs = {**{name: [] for name in dataset.made_beside}, **outputs}
     if (batch_size is None) == (global_batch_size is None):
         raise ValueError("give batch_size (rows per rank) or global_batch_size (rows of all ranks), one of them")
     return Rows(dataset, outputs, batch_size, grouped, lines)
