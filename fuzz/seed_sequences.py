@@ -40,5 +40,6 @@ for name, data in FASTA.items():
 for name, data in FASTQ.items():
     write("fuzz_sequences", f"{name}.fq", data)
 write("fuzz_bgzf", "gzip", b"\0\0" + zlib.compress(FASTA["even"], wbits=31))
-write("fuzz_sequence_index", "fasta", b"\1" + kept_index(">a b\nACGTACGT\nACGTACGT\nACG\n>c\nAC GT\nACG\n\nAC\n>d\n", ".fa"))
+text = ">a b\nACGTACGT\nACGTACGT\nACG\n>c\nAC GT\nACG\n\nAC\n>d\n"
+write("fuzz_sequence_index", "fasta", b"\1" + kept_index(text, ".fa"))
 write("fuzz_sequence_index", "fastq", b"\0" + kept_index("@e\nACGT\n+\n!!!!\n", ".fq"))

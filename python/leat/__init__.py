@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from .data.made import zip as zip  # noqa: A004
     from .data.masks import draw_masks as draw_masks
     from .data.masks import encode_masks as encode_masks
-    from .data.packing import pack_rows as pack_rows
     from .data.ragged import Ragged as Ragged
     from .data.schema import Field as Field
     from .data.schema import boxes as boxes
@@ -68,6 +67,7 @@ if TYPE_CHECKING:
     from .feedback.policies import TopFraction as TopFraction
     from .functions.keyed import rng as rng
     from .functions.native import get_include as get_include
+    from .functions.packing import pack_rows as pack_rows
     from .functions.rows import RowGenerator as RowGenerator
     from .loading.applying import apply as apply
     from .loading.batch import Batch as Batch
@@ -107,13 +107,13 @@ _NAMES = {
     "data.dataset": "Dataset concat open",
     "data.made": "from_arrays from_source zip",
     "data.masks": "draw_masks encode_masks",
-    "data.packing": "pack_rows",
     "data.ragged": "Ragged",
     "data.schema": "Field boxes field keypoints mask masks",
     "data.writer": "Writer",
     "feedback.policies": "Curriculum LossWeighted TopBatches TopFraction",
     "functions.keyed": "rng",
     "functions.native": "get_include",
+    "functions.packing": "pack_rows",
     "functions.rows": "RowGenerator",
     "loading.applying": "apply",
     "loading.batch": "Batch RowError",

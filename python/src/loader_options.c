@@ -27,8 +27,8 @@ struct leat_native *py_native_table(PyObject *list)
     return table;
 }
 
-/* (field, length, bos or None, eos or None, fill, how, seed, multiple, chain or None) as the library takes it; the field's name stays
- * that of the tuple. */
+/* (field, length, bos or None, eos or None, fill, how, seed, multiple, chain or None) as the library takes it; the
+ * field's name stays that of the tuple. */
 static bool parse_pack(PyObject *tuple, struct leat_pack_options *pack)
 {
     PyObject *tokens[3];

@@ -3,9 +3,9 @@
  *
  *     plain                          the file itself
  *     BGZF; zstd, many frames        blocks of some frames each, decoded when they are wanted
- *     zstd, a long frame; gzip       cannot be read from its middle: while it is read in order, a copy is made, in short
- *                                    frames of zstd, which is kept beside the index (NAME.leat-frames.zst) or, where
- *                                    that may not be written, in an unnamed temporary file of this process
+ *     zstd, a long frame; gzip       cannot be read from its middle: while it is read in order, a copy is made, in
+ * short frames of zstd, which is kept beside the index (NAME.leat-frames.zst) or, where that may not be written, in an
+ * unnamed temporary file of this process
  *
  * A format reads a file in order once, and makes its index as the bytes come; the index keeps the table of frames, with
  * which the next opening reads none of them.
@@ -15,7 +15,12 @@
 
 #include "io/frames.h"
 
-enum leat_compression { LEAT_COMPRESSION_NONE = 0, LEAT_COMPRESSION_GZIP, LEAT_COMPRESSION_BGZF, LEAT_COMPRESSION_ZSTD };
+enum leat_compression {
+    LEAT_COMPRESSION_NONE = 0,
+    LEAT_COMPRESSION_GZIP,
+    LEAT_COMPRESSION_BGZF,
+    LEAT_COMPRESSION_ZSTD
+};
 /* By the first bytes. IO. */
 int leat_compression_of(struct leat_io_file *file, enum leat_compression *out, struct leat_error *error);
 /* The first decoded bytes of a file whose first bytes are `head`: a copy of these if it is plain. Returns how many; 0,
@@ -36,15 +41,15 @@ void leat_compressed_copy_place(const char *index, char *out, size_t room);
 /* Opens it without reading it in order, if that is possible (plain, BGZF); else out->file is NULL. IO, CORRUPT, NOMEM,
  * CANCELLED. */
 int leat_compressed_find(struct leat_io_file *file, enum leat_compression compression, struct leat_compressed *out,
-                      struct leat_error *error);
+                         struct leat_error *error);
 /* Gives all bytes to `sink` in order, whose result stops it unless it is LEAT_OK, and then opens it, by a copy at
  * `place` ("": there is no place for one) if need be. All checksums are compared. */
 int leat_compressed_read(struct leat_io_file *file, enum leat_compression compression, const char *place,
-                      int (*sink)(void *user, const uint8_t *bytes, size_t n, struct leat_error *error), void *user,
-                      struct leat_compressed *out, struct leat_error *error);
+                         int (*sink)(void *user, const uint8_t *bytes, size_t n, struct leat_error *error), void *user,
+                         struct leat_compressed *out, struct leat_error *error);
 /* Opens it with the frames that an index kept. CORRUPT: its copy is not there. */
 int leat_compressed_open(struct leat_io_file *file, enum leat_compression compression, const char *place,
-                      const struct leat_frame *frames, size_t n_frames, uint64_t copy_bytes, struct leat_io_file **out,
-                      struct leat_error *error);
+                         const struct leat_frame *frames, size_t n_frames, uint64_t copy_bytes,
+                         struct leat_io_file **out, struct leat_error *error);
 
 #endif

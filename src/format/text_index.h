@@ -63,7 +63,7 @@ struct leat_text_index {
     struct leat_property_tree tree;
     struct leat_text_property *properties; /* tree.n */
     uint64_t sums[2][2];                   /* for the fingerprint: of all records; of the good ones */
-    const struct leat_frame *frames;  /* n_frames + 1; NULL: the file is not compressed */
+    const struct leat_frame *frames;       /* n_frames + 1; NULL: the file is not compressed */
     uint64_t n_frames;
     uint64_t copy_bytes; /* above 0: the frames are those of a copy, which has so many bytes */
     /* owned */

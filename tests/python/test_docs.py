@@ -19,6 +19,7 @@ import pytest
 from cli_support import command, jpeg, make_folder
 from PIL import Image
 from script_support import python
+from sequences_made import bgzf
 
 import leat
 
@@ -126,6 +127,14 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
         for i in range(10):
             (root / "shards" / f"part-{i:03d}.jsonl.zst").write_bytes(pa.compress(lines, "zstd", asbytes=True))
+    r = np.random.default_rng(0)
+    proteins = [r.choice(np.frombuffer(b"LAGVSERTIDPKQNFYMHWC", np.uint8), n) for n in r.integers(20, 1500, 60)]
+    (root / "proteins.fasta").write_bytes(b"".join(b">p%d\n%s\n" % (i, p.tobytes()) for i, p in enumerate(proteins)))
+    bases = r.choice(np.frombuffer(b"ACGTN", np.uint8), (10, 9000))
+    genome = b"".join(b">c%d\n%s\n" % (i, b.tobytes()) for i, b in enumerate(bases))
+    (root / "genome.fa.gz").write_bytes(bgzf(genome)[0])
+    for i in range(4):
+        (root / f"reads_{i:02d}.fastq.gz").write_bytes(gzip.compress(b"@r\nACGT\n+\n!!!!\n" * 9))
     with leat.Writer(root / "records.leat", {"x": leat.field("float32", (3,)), "label": "int64"}) as w:
         w.write_batch({"x": np.repeat(np.arange(100, dtype=np.float32)[:, None], 3, 1), "label": np.arange(100) % 10})
     images = np.random.default_rng(0).integers(0, 256, (256, 28, 28), np.uint8)

@@ -49,7 +49,7 @@ def stored(tmp_path: Path, how: str, values: list[np.ndarray[Any, Any]]) -> leat
 
 
 def rows_of(loader: leat.Loader) -> list[dict[str, np.ndarray[Any, Any]]]:
-    return [{k: b[k][i] for k in b.keys()} for b in loader for i in range(len(b.ids)) if b.valid[i]]
+    return [{k: b[k][i] for k in b} for b in loader for i in range(len(b.ids)) if b.valid[i]]
 
 
 def assert_same(a: list[dict[str, Any]], b: list[dict[str, Any]]) -> None:
@@ -89,7 +89,7 @@ def test_draws_are_other_ones_in_each_epoch_and_the_same_for_any_threads_and_ran
     options: dict[str, Any] = {"batch_tokens": 256, "shuffle": True, "seed": 5, "framework": "numpy"}
 
     def batches(loader: leat.Loader) -> list[dict[str, Any]]:
-        return [{k: np.asarray(b[k]).copy() for k in b.keys()} for b in loader]
+        return [{k: np.asarray(b[k]).copy() for k in b} for b in loader]
 
     first = leat.Loader(lines, num_threads=1, **options)
     expected, second = batches(first), batches(first)

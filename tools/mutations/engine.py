@@ -193,4 +193,11 @@ MUTATIONS = [
         "if (!c->next || !leat_position_precedes(from, l->window.plan_at))",
         ("c:engine/loader",),
     ),
+    Mutation(
+        "pieces of one document in two rows are of two results",
+        "src/engine/packing.c",
+        "const uint64_t key = leat_plan_key(c->packing->seed_of_draws, j->target.plan.epoch, p->position),",
+        "const uint64_t key = leat_plan_key(c->packing->seed_of_draws, a->row.key, p->position),",
+        ("py:test_pack_chain.py",),
+    ),
 ]

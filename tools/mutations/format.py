@@ -187,9 +187,9 @@ MUTATIONS = [
     ),
     Mutation(
         "an index whose records are damaged stays where it is",
-        "src/format/text_index_file.c",
-        "(may_write(x->path) && !unlink(x->path));",
-        "may_write(x->path);",
+        "src/format/kept.c",
+        "(leat_kept_may_write(path) && !unlink(path));",
+        "leat_kept_may_write(path);",
         ("c:format/text_index",),
     ),
     Mutation(
@@ -205,5 +205,33 @@ MUTATIONS = [
         "if (rc != LEAT_E_CORRUPT || !t->index.copy_bytes)",
         "if (rc)",
         ("py:test_damaged_caches.py::test_a_copy_that_is_damaged_anywhere_is_an_error_once_and_loses_nothing",),
+    ),
+    Mutation(
+        "a line of residues that is longer than the first is even",
+        "src/format/sequence_scan.c",
+        "if (!f->uneven && f->line && f->in_line + n > f->line)",
+        "if (f->n == UINT64_MAX)",
+        ("py:test_sequences.py",),
+    ),
+    Mutation(
+        "what stands between two lines of residues is not looked at",
+        "src/format/residues.c",
+        "if (from >= end || !leat_is_white(*from))",
+        "if (from >= end)",
+        ("py:test_sequences.py",),
+    ),
+    Mutation(
+        "a .fai is believed where it names a record otherwise",
+        "src/format/sequence_fai.c",
+        "r->name == name_n &&\n           !memcmp(line + 1, name, name_n);",
+        "r->name <= name_n + 99;",
+        ("py:test_sequences.py",),
+    ),
+    Mutation(
+        "qualities that are fewer than residues are taken",
+        "src/format/sequence_scan.c",
+        "    if (!rc && s->state == QUALITIES)\n        rc = lengths_differ(s, error);\n    else",
+        "    if (!rc && s->state == QUALITIES)\n        rc = end_record(s, error);\n    else",
+        ("py:test_sequences.py",),
     ),
 ]

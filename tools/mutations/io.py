@@ -108,4 +108,18 @@ MUTATIONS = [
         "cache.bytes > budget()",
         ("c:io/blocks",),
     ),
+    Mutation(
+        "a block of BGZF that decodes to other bytes is taken",
+        "src/io/bgzf.c",
+        "if (!whole || libdeflate_crc32(0, to, out_bytes) != leat_get_u32(bytes + size - TAIL))",
+        "if (!whole)",
+        ("py:test_sequences.py",),
+    ),
+    Mutation(
+        "a table of blocks may pass over one",
+        "src/io/bgzf.c",
+        "fits = next && next <= n - at_next && !leat_get_u32(bytes + at_next + next - 4);",
+        "fits = next && next <= n - at_next;",
+        ("py:test_sequences.py",),
+    ),
 ]

@@ -534,7 +534,8 @@ def open(  # noqa: A001
             ``{"image": "train-images-idx3-ubyte.gz", "label": "train-labels-idx1-ubyte.gz"}`` gives the fields
             ``image`` and ``label``, and ``name.field`` for entries with several fields, as :func:`leat.zip` does.
         format: ``"auto"``, ``"leat"``, ``"folder"``, ``"idx"``, ``"coco"``, ``"yolo"``, ``"voc"``, ``"masks"``,
-            ``"jsonl"``, ``"megatron"``, ``"parquet"``, ``"arrow"`` or ``"text"`` (plain text, field ``text``).
+            ``"jsonl"``, ``"megatron"``, ``"fasta"``, ``"fastq"``, ``"parquet"``, ``"arrow"`` or ``"text"`` (plain text,
+            field ``text``).
         labels: of a folder, ``"auto"`` (by sub-folder if there is one), ``"folders"``, or ``"none"``.
         index_dir: a folder, made when needed, where a folder of photos keeps the row indexes of its JPEGs and checksums
             of its good photos, so that other processes and later runs need not decode each photo to its end again.

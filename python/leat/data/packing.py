@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .. import _leat, check
 from .dataset import Dataset, no_dataset
 from .schema import Field, field, to_raw
-
-if TYPE_CHECKING:
-    from ..ops import Operator
 
 HOW = {"cut": 0, "best_fit": 1, "pad": 2, "ragged": 1}  # enum leat_pack_how
 FITTED = ("best_fit", "ragged")
@@ -42,12 +38,12 @@ class PackedRows(Dataset):
         fill: int,
         seed: int,
         multiple: int = 1,
-        chain: Sequence[Operator] | None = None,
+        program: str | None = None,
     ) -> None:
-        super().__init__(documents._handle, (documents, name, length, how, bos, eos, fill, seed, multiple, chain))
+        super().__init__(documents._handle, (documents, name, length, how, bos, eos, fill, seed, multiple, program))
         self.documents, self.length, self.how, self.multiple = documents, length, how, multiple
         self._name, self._bos, self._eos, self._fill, self._seed = name, bos, eos, fill, seed
-        self._chain = None if chain is None else Chained(documents.schema[name], name, chain)
+        self._chain = None if program is None else Chained(documents.schema[name], name, program)
         dtypes = self._chain.dtypes if self._chain else {name: documents.schema[name].dtype}
         made = {name: dtypes[name], **DERIVED, **dtypes}
         self._fields = [(n, field(made[n], (length,))) for n in made if n != f"{name}.loss_mask"]
@@ -118,22 +114,10 @@ class PackedRows(Dataset):
 
     def of_tokens(self, length: Any) -> PackedRows:
         """The same documents in rows of at most so many tokens."""
-        name, _, bos, eos, fill, _, seed, multiple, _ = self.pack
-        chain = self._chain.operators if self._chain else None
+        name, _, bos, eos, fill, _, seed, multiple, program = self.pack
         if check.integer("batch_tokens", length, 1) < multiple:
             raise ValueError(f"documents padded to multiples of {multiple} tokens do not fill rows of {length}")
-        return pack_rows(
-            self.documents,
-            name,
-            length,
-            self.how,
-            bos=bos,
-            eos=eos,
-            fill=fill,
-            seed=seed,
-            multiple=multiple,
-            chain=chain,
-        )
+        return packed(self.documents, name, length, self.how, bos, eos, fill, seed, multiple, program)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -246,11 +230,8 @@ class PackedRows(Dataset):
 class Chained:
     """A chain of operators over whole documents, before these are packed."""
 
-    def __init__(self, tokens: Field, name: str, operators: Sequence[Operator]) -> None:
-        from ..program import program_to_json
-
-        self.operators, self._name = list(operators), name
-        self.program = program_to_json({name: self.operators})
+    def __init__(self, tokens: Field, name: str, program: str) -> None:
+        self.program, self._name = program, name
         self._item = np.dtype(tokens.dtype).itemsize
         found = json.loads(self.program)
         seen: dict[str, int] = {}
@@ -289,76 +270,19 @@ def pack_of(dataset: Dataset) -> tuple[Any, ...] | None:
     return dataset.pack if isinstance(dataset, PackedRows) else None
 
 
-def pack_rows(
+def packed(
     ds: Dataset,
-    field: str = "tokens",
-    length: int = 2048,
-    how: str = "cut",
-    *,
-    bos: int | None = None,
-    eos: int | None = None,
-    fill: int = 0,
-    seed: int = 0,
-    multiple: int = 1,
-    chain: Sequence[Operator] | None = None,
+    field: str,
+    length: int,
+    how: str,
+    bos: int | None,
+    eos: int | None,
+    fill: int,
+    seed: int,
+    multiple: int,
+    program: str | None,
 ) -> PackedRows:
-    """Rows of `length` tokens that are made of documents: nothing is copied or stored.
-
-    Each document is a sample of `ds`. A row has the fields
-
-    - `field`, shape ``(length,)``, of the dtype that is stored;
-    - ``doc_ids``, int64: the sample id of the document that each token is of, -1 on padding;
-    - ``positions``, int64: 0, 1, ... from each document's first token in the row on;
-    - ``loss_mask``, bool: False on padding, and for tokens whose own ``loss_mask`` (bool or uint8, one for each) is 0.
-      Then `bos` is False, and `eos` is True.
-
-    Ways to make rows:
-
-    - ``"cut"``: the documents of an epoch are joined in its order and cut every `length` tokens, as for pre-training
-      ("concatenate and chunk"). The tokens after the last cut are a row that is padded with `fill`; a Loader with
-      ``drop_last=True`` drops it. With ``shuffle=True`` a Loader permutes the documents of each epoch, and then the
-      rows, so that each epoch has other rows.
-    - ``"best_fit"``: no document is cut that fits into a row. They are packed best-fit decreasing (Ding et al., "Fewer
-      Truncations Improve Language Modeling", ICML 2024), in never more rows than first-fit decreasing needs. Rows are
-      the same in each epoch; ``shuffle=True`` permutes them. For documents of one length, `seed` decides which comes
-      first, so that neighbours in `ds` come into different rows.
-    - ``"pad"``: one document a row, then `fill`.
-    - ``"ragged"``: for attention over sequences of varying length (THD). A Loader takes ``batch_tokens=N`` in the place
-      of a batch size: a batch of a rank has documents of at most N tokens together, one behind the other, without
-      padding, put together as by ``"best_fit"`` (docs/packing.md). As a data set it has the rows of ``"best_fit"``.
-
-    But for ``"cut"``, a document longer than a row is cut into pieces of `length` and the rest: the pieces are rows,
-    and the rest is treated as a document. Documents without a token are in no row.
-
-    Args:
-        ds: documents; `field` is of integers, with one dimension, which may vary (``leat.field("uint16", (None,))``).
-        length: tokens of a row; at most 2^24 with ``"best_fit"``.
-        bos, eos: a token that is put before or after each document; it counts as the document's.
-        fill: the token on padding.
-        multiple: with ``"best_fit"`` and ``"ragged"``, each document (or piece of one) is padded to a multiple of so
-            many tokens, which count as the row's: as Transformer Engine wants for FP8, and context parallelism.
-            ``batch["cu_seqlens_padded"]`` then has the starts of sequences.
-        chain: operators that make the tokens of each document as it is packed, with draws of their own in each epoch:
-            ``[RandomSlice(1022), Lookup("esm2"), MaskTokens(...)]`` packs residues of proteins. Lengths follow from
-            those of the documents, so these are not read before. Labels of MaskTokens are the field ``NAME.labels``,
-            -100 on padding; the loss mask of Lookup is that of the row. Not with `bos`, `eos` and documents that have a
-            ``loss_mask``. As a data set, rows show the draws of `seed`, in the first epoch.
-
-    Raises:
-        KeyError: `ds` has no such field.
-        TypeError: it is no field of tokens; the chain makes no lists whose lengths follow from those of documents.
-        ValueError: `how` is not known, a token does not fit the dtype, or `length` is no multiple of `multiple` (of
-            ``"ragged"`` rows it is rounded down to one).
-
-    >>> import leat, numpy as np, tempfile, os
-    >>> path = os.path.join(tempfile.mkdtemp(), "documents.leat")
-    >>> with leat.Writer(path, {"tokens": leat.field("uint16", (None,))}) as w:
-    ...     for n in (5, 2, 4, 3):
-    ...         _ = w.add(tokens=np.full(n, n, np.uint16))
-    >>> rows = leat.pack_rows(leat.open(path), length=7, how="best_fit")
-    >>> [rows[i]["tokens"].tolist() for i in range(len(rows))]
-    [[5, 5, 5, 5, 5, 2, 2], [4, 4, 4, 4, 3, 3, 3]]
-    """
+    """:func:`leat.pack_rows`, with the program of its chain."""
     if not isinstance(ds, Dataset) or isinstance(ds, PackedRows):
         raise no_dataset("pack_rows takes a data set of documents", ds)
     check.choice("how", how, HOW)
@@ -371,9 +295,9 @@ def pack_rows(
     for name, token in (("bos", bos), ("eos", eos), ("fill", fill)):
         if token is not None:
             check.integer(name, token, int(limits.min), int(limits.max) + 1)
-    if chain is not None and (bos is not None or eos is not None):
+    if program is not None and (bos is not None or eos is not None):
         raise ValueError("bos and eos do not go with a chain: its operators put their own (leat.ops.Lookup)")
-    if chain is not None and "loss_mask" in ds.schema:
+    if program is not None and "loss_mask" in ds.schema:
         raise ValueError("documents with a loss_mask of their own are packed as they are, without a chain")
     length = check.integer("length", length, 1, (1 << 24) + 1 if how in FITTED else 1 << 31)
     multiple = check.integer("multiple", multiple, 1, 1 << 24)
@@ -385,4 +309,4 @@ def pack_rows(
         elif length % multiple:
             raise ValueError(f"documents padded to multiples of {multiple} tokens do not fill rows of {length}")
         length -= length % multiple
-    return PackedRows(ds, field, length, how, bos, eos, fill, check.seed(seed), multiple, chain)
+    return PackedRows(ds, field, length, how, bos, eos, fill, check.seed(seed), multiple, program)
