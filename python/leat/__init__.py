@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from .data.schema import keypoints as keypoints
     from .data.schema import mask as mask
     from .data.schema import masks as masks
+    from .data.windows import windows as windows
     from .data.writer import Writer as Writer
     from .feedback.policies import Curriculum as Curriculum
     from .feedback.policies import LossWeighted as LossWeighted
@@ -110,6 +111,7 @@ _NAMES = {
     "data.packing": "pack_rows",
     "data.ragged": "Ragged",
     "data.schema": "Field boxes field keypoints mask masks",
+    "data.windows": "windows",
     "data.writer": "Writer",
     "feedback.policies": "Curriculum LossWeighted TopBatches TopFraction",
     "functions.keyed": "rng",

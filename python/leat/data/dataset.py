@@ -305,7 +305,7 @@ class Dataset:
             return (_unpickle_open, (*self._recipe[1:], self.fingerprint))
         if self._recipe[0] == "concat":
             return (_unpickle_concat, self._recipe[1:])
-        if self._recipe[0] in ("arrays", "source", "zip"):
+        if self._recipe[0] in ("arrays", "source", "zip", "windows"):
             return (_unpickle_made, (*self._recipe, self.fingerprint))
         if self._recipe[1] == "select":
             return (_unpickle_view, (self._recipe[0], "packed", *_pack(self._recipe[2])))
@@ -394,7 +394,7 @@ def _unpickle_open(path: str | list[str], *args: Any) -> Dataset:
 
 
 def _unpickle_made(kind: str, *args: Any) -> Dataset:
-    from . import made
+    from . import made, windows
 
     *given, fingerprint = args
     dataset = (
@@ -402,6 +402,8 @@ def _unpickle_made(kind: str, *args: Any) -> Dataset:
         if kind == "arrays"
         else made.from_source(given[0], timeout_s=given[1])
         if kind == "source"
+        else windows.windows(*given)
+        if kind == "windows"
         else made.zipped(*given)
     )
     if dataset.fingerprint != fingerprint:

@@ -200,7 +200,7 @@ def has_index(ds: Dataset) -> bool:
     kind = ds._recipe[0]
     if isinstance(kind, Dataset):  # a view
         return has_index(kind)
-    parts = ds._recipe[1] if kind in ("concat", "zip") else ()
+    parts = ds._recipe[1] if kind in ("concat", "zip") else ds._recipe[1:2] if kind == "windows" else ()
     return kind != "source" and all(map(has_index, parts.values() if isinstance(parts, dict) else parts))
 
 
