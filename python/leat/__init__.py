@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from .data.made import zip as zip  # noqa: A004
     from .data.masks import draw_masks as draw_masks
     from .data.masks import encode_masks as encode_masks
+    from .data.one_of import one_of as one_of
     from .data.packing import pack_rows as pack_rows
     from .data.ragged import Ragged as Ragged
     from .data.schema import Field as Field
@@ -108,6 +109,7 @@ _NAMES = {
     "data.dataset": "Dataset concat open",
     "data.made": "from_arrays from_source zip",
     "data.masks": "draw_masks encode_masks",
+    "data.one_of": "one_of",
     "data.packing": "pack_rows",
     "data.ragged": "Ragged",
     "data.schema": "Field boxes field keypoints mask masks",

@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "plan/lengths.h"
 #include "plan/log.h"
+#include "plan/members.h"
 #include "plan/weighted.h"
 
 #define TOP (UINT64_C(1) << 63) /* in the hash of the log, beside a number of rows */
@@ -42,6 +43,8 @@ uint64_t leat_plan_order_hash(const struct leat_plan *plan)
             h = leat_key_mix(h, leat_hash64(mixed, sizeof mixed));
         if (plan->fair)
             h = leat_key_mix(h, leat_lengths_hash(o->lengths));
+        if (o->members)
+            h = leat_key_mix(h, o->members->hash);
     }
     return plan->n_points ? leat_key_mix(h, leat_plan_schedule_hash(plan)) : h;
 }

@@ -229,14 +229,18 @@ class Dataset:
         >>> leat.open(path).select([5, 3]).ids.tolist()
         [5, 3]
         """
+        array = self._positions(positions)
+        return Dataset(self._handle.select(array), (self, "select", array))
+
+    def _positions(self, positions: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """Positions or a mask as positions, none negative."""
         arrow = from_arrow(positions)
         array = np.asarray(positions) if arrow is None and hasattr(positions, "__len__") else arrow
         if array is not None and array.dtype == np.bool_:
             if array.shape != (self._count,):
                 raise IndexError(f"the mask has shape {array.shape}: it must be ({self._count},), one bool per sample")
             array = np.flatnonzero(array)
-        array = positions_array(positions if array is None else array, self._count)
-        return Dataset(self._handle.select(array), (self, "select", array))
+        return positions_array(positions if array is None else array, self._count)
 
     def where(self, clause: str) -> Dataset:
         """The samples for which an SQL expression is true: the part behind WHERE, over the fields of a sample.

@@ -38,7 +38,7 @@ class PackedRows(Dataset):
         seed: int,
         multiple: int = 1,
     ) -> None:
-        super().__init__(documents._handle, (documents, name, length, how, bos, eos, fill, seed, multiple))
+        super().__init__(documents._part(), (documents, name, length, how, bos, eos, fill, seed, multiple))
         self.documents, self.length, self.how, self.multiple = documents, length, how, multiple
         self._name, self._bos, self._eos, self._fill, self._seed = name, bos, eos, fill, seed
         tokens = documents.schema[name]

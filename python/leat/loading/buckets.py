@@ -8,6 +8,7 @@ import numpy as np
 
 from .. import check
 from ..data.dataset import Dataset
+from ..data.one_of import OneOf
 from ..data.packing import PackedRows
 
 
@@ -28,6 +29,11 @@ def buckets_of(
         if tokens_field is not None:
             raise ValueError("tokens_field says whose lengths count for batch_tokens= and buckets=: give one of these")
         return None
+    if isinstance(dataset, OneOf):
+        raise TypeError(
+            "batch_tokens and buckets need the lengths of rows before these are drawn, and a row of leat.one_of has "
+            "that of its member: give batch_size"
+        )
     if not isinstance(dataset, Dataset) or isinstance(dataset, PackedRows):
         what = "a Mix" if not isinstance(dataset, Dataset) else f"rows of one length ({dataset!r})"
         raise TypeError(

@@ -17,6 +17,7 @@ import numpy as np
 
 from .. import check
 from ..data import dataset as datasets
+from ..data.one_of import OneOf
 from ..data.packing import PackedRows
 from ..errors import ChangedError, InvalidError, MissingFileError, StateError, UnsupportedError
 from ..files import whole
@@ -61,6 +62,7 @@ _MAKERS: dict[str, Callable[..., Any]] = {
     "mix inferred": mixing._unpickle_inferred,
     "schedule": Schedule,
     "packed": PackedRows,
+    "one_of": OneOf,
 }
 _NAMES = {make: name for name, make in _MAKERS.items()}
 
