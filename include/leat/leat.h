@@ -768,13 +768,14 @@ struct leat_loader_options {
     const struct leat_bucket_options *buckets; /* NULL: batch_size rows. Else SEQUENTIAL or SHUFFLED, in order */
     bool decided; /* the rows of an epoch may be decided until it begins (leat_loader_decide_rows): nothing is
                    * prefetched from the epoch after the one that is read */
-    const struct leat_pinning *pinning; /* NULL: memory is not pinned */
+    const struct leat_pinning *pinning;       /* NULL: memory is not pinned */
+    const struct leat_one_of_options *one_of; /* NULL: a row is no group. Without `pack` and `buckets` */
 };
 #define LEAT_LOADER_OPTIONS_INIT                                                                                       \
     {                                                                                                                  \
         sizeof(struct leat_loader_options), 0, 0, LEAT_ORDER_SEQUENTIAL, 0, NULL, 0, 0, true, NULL, 0, 0, -1,          \
             LEAT_TAIL_PAD, 0, 1, 1, LEAT_ON_ERROR_RAISE, NULL, 0, 0, 0, 1.0, NULL, 0, NULL, NULL, 0, true, NULL, NULL, \
-            NULL, false, NULL                                                                                          \
+            NULL, false, NULL, NULL                                                                                    \
     }
 
 /* Compiles the program, makes the plan and joins the process's engine. The data set is retained.
@@ -990,6 +991,7 @@ LEAT_API uint64_t leat_order_substitute(uint64_t row_key, unsigned attempt, uint
 
 #include "leat/chain.h"
 #include "leat/mixtures.h"
+#include "leat/one_of.h"
 #include "leat/port.h"
 
 #ifdef __cplusplus

@@ -16,6 +16,7 @@ struct leat_mix_source {
     double share;                         /* at least 0; those of all sources sum to 1 within 1e-6 */
     enum leat_exhausted exhausted;
     uint64_t limit; /* REPEAT: passes in an epoch, after which its share goes to the others; 0: no limit */
+    const struct leat_one_of_options *one_of; /* NULL: a row is no group. Without `pack` */
 };
 /* Shares that hold from a row of the stream of all epochs on, one per source. */
 struct leat_mix_point {

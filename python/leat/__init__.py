@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from .data.made import zip as zip  # noqa: A004
     from .data.masks import draw_masks as draw_masks
     from .data.masks import encode_masks as encode_masks
+    from .data.one_of import one_of as one_of
     from .data.ragged import Ragged as Ragged
     from .data.schema import Field as Field
     from .data.schema import boxes as boxes
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from .data.schema import keypoints as keypoints
     from .data.schema import mask as mask
     from .data.schema import masks as masks
+    from .data.windows import windows as windows
     from .data.writer import Writer as Writer
     from .feedback.policies import Curriculum as Curriculum
     from .feedback.policies import LossWeighted as LossWeighted
@@ -107,8 +109,10 @@ _NAMES = {
     "data.dataset": "Dataset concat open",
     "data.made": "from_arrays from_source zip",
     "data.masks": "draw_masks encode_masks",
+    "data.one_of": "one_of",
     "data.ragged": "Ragged",
     "data.schema": "Field boxes field keypoints mask masks",
+    "data.windows": "windows",
     "data.writer": "Writer",
     "feedback.policies": "Curriculum LossWeighted TopBatches TopFraction",
     "functions.keyed": "rng",

@@ -329,6 +329,7 @@ extern _Thread_local struct py_waiting py_waiting;
 
 /* made.c: data sets that are not files. */
 PyObject *py_dataset_zip(PyObject *module, PyObject *args);
+PyObject *py_dataset_windows(PyObject *module, PyObject *args);
 PyObject *py_arrays_make(PyObject *module, PyObject *args);
 PyObject *py_lent_make(PyObject *module, PyObject *schema);
 PyObject *py_dataset_lend(PyObject *self, PyObject *args);

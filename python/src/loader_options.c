@@ -50,6 +50,36 @@ static bool parse_pack(PyObject *tuple, struct leat_pack_options *pack)
     return !PyErr_Occurred();
 }
 
+static bool items_of(PyObject *array, size_t item, const void **items, uint64_t *n)
+{
+    Py_buffer found;
+    if (PyObject_GetBuffer(array, &found, PyBUF_SIMPLE))
+        return false;
+    *items = found.buf;
+    *n = (uint64_t)found.len / item;
+    PyBuffer_Release(&found);
+    return true;
+}
+
+/* (begins and members as uint64, weights as float64 or None), whose memory stays that of the tuple. */
+static bool parse_one_of(PyObject *tuple, struct leat_one_of_options *one_of)
+{
+    PyObject *arrays[3];
+    const void *items[3] = {NULL, NULL, NULL};
+    uint64_t n[3] = {0, 0, 0};
+    if (!PyArg_ParseTuple(tuple, "OOO:one_of", &arrays[0], &arrays[1], &arrays[2]))
+        return false;
+    for (int i = 0; i < 3; i++)
+        if (arrays[i] != Py_None && !items_of(arrays[i], 8, &items[i], &n[i]))
+            return false;
+    *one_of = (struct leat_one_of_options){
+        .begins = items[0], .n_groups = n[0] ? n[0] - 1 : 0, .members = items[1], .weights = items[2]};
+    if (n[0] && one_of->begins[n[0] - 1] == n[1] && (!items[2] || n[2] == n[1]))
+        return true;
+    PyErr_SetString(PyExc_ValueError, "groups end with the members, and weights are as many");
+    return false;
+}
+
 /* ---- mixtures ---------------------------------------------------------------------------------------------------- */
 
 /* A borrowed entry of a dict, or NULL and a KeyError. */
@@ -79,10 +109,12 @@ bool py_shares_of(PyObject *list, Py_ssize_t n, double *out)
     return !PyErr_Occurred();
 }
 
-static bool parse_source(PyObject *dict, struct leat_mix_source *source, struct leat_pack_options *pack)
+static bool parse_source(PyObject *dict, struct leat_mix_source *source, struct leat_pack_options *pack,
+                         struct leat_one_of_options *one_of)
 {
     PyObject *dataset = entry(dict, "dataset"), *packed = dataset ? entry(dict, "pack") : NULL,
-             *share = packed ? entry(dict, "share") : NULL;
+             *share = packed ? entry(dict, "share") : NULL,
+             *groups = PyDict_Check(dict) ? PyDict_GetItemString(dict, "one_of") : NULL;
     unsigned long long exhausted, limit;
     if (!share || !number_of(dict, "exhausted", &exhausted) || !number_of(dict, "limit", &limit))
         return false;
@@ -90,12 +122,14 @@ static bool parse_source(PyObject *dict, struct leat_mix_source *source, struct 
         PyErr_SetString(PyExc_TypeError, "the source of a mixture is a data set");
         return false;
     }
-    if (packed != Py_None && !parse_pack(packed, pack))
+    if ((packed != Py_None && !parse_pack(packed, pack)) ||
+        (groups && groups != Py_None && !parse_one_of(groups, one_of)))
         return false;
     *source = (struct leat_mix_source){.dataset = py_dataset_handle(dataset),
                                        .pack = packed == Py_None ? NULL : pack,
                                        .share = PyFloat_AsDouble(share),
                                        .exhausted = (enum leat_exhausted)exhausted,
+                                       .one_of = !groups || groups == Py_None ? NULL : one_of,
                                        .limit = limit};
     return !PyErr_Occurred();
 }
@@ -136,8 +170,8 @@ static bool is_second(PyObject *dict, const char *name, const char *first, const
     return !PyErr_Occurred();
 }
 
-/* {"sources": [{"dataset", "pack", "share", "exhausted", "limit"}], "unit", "tokens_field", "epoch_rows", "schedule",
- * "interpolate"}; the dict keeps what the result refers to. */
+/* {"sources": [{"dataset", "pack", "one_of", "share", "exhausted", "limit"}], "unit", "tokens_field", "epoch_rows",
+ * "schedule", "interpolate"}; the dict keeps what the result refers to. */
 static bool parse_mix(PyObject *dict, struct py_mix *m)
 {
     m->options = (struct leat_mix_options)LEAT_MIX_OPTIONS_INIT;
@@ -158,10 +192,11 @@ static bool parse_mix(PyObject *dict, struct py_mix *m)
     m->options.n_sources = (uint32_t)n;
     m->options.sources = m->sources = PyMem_Calloc((size_t)n, sizeof *m->sources);
     m->packs = PyMem_Calloc((size_t)n, sizeof *m->packs);
-    if (!m->sources || !m->packs)
+    m->one_of = PyMem_Calloc((size_t)n, sizeof *m->one_of);
+    if (!m->sources || !m->packs || !m->one_of)
         return PyErr_NoMemory(), false;
     for (Py_ssize_t k = 0; k < n; k++)
-        if (!parse_source(PyList_GetItem(sources, k), &m->sources[k], &m->packs[k]))
+        if (!parse_source(PyList_GetItem(sources, k), &m->sources[k], &m->packs[k], &m->one_of[k]))
             return false;
     PyObject *schedule = entry(dict, "schedule");
     return schedule && m->options.tokens_field && parse_schedule(schedule, m);
@@ -215,6 +250,12 @@ static bool read_pack(struct py_loader_options *o, PyObject *value)
 {
     o->options.pack = value == Py_None ? NULL : &o->pack;
     return value == Py_None || parse_pack(value, &o->pack);
+}
+
+static bool read_one_of(struct py_loader_options *o, PyObject *value)
+{
+    o->options.one_of = value == Py_None ? NULL : &o->one_of;
+    return value == Py_None || parse_one_of(value, &o->one_of);
 }
 
 /* (field or None, elements, rows, widths, costs or None, alone), arrays of uint64; the name stays that of the tuple. */
@@ -331,6 +372,7 @@ void py_loader_options_release(struct py_loader_options *o)
 {
     PyMem_Free(o->mix.sources);
     PyMem_Free(o->mix.packs);
+    PyMem_Free(o->mix.one_of);
     PyMem_Free(o->mix.points);
     PyMem_Free(o->mix.shares);
     PyMem_Free(o->table);

@@ -9,6 +9,7 @@ struct py_mix {
     struct leat_mix_options options;
     struct leat_mix_source *sources;
     struct leat_pack_options *packs;
+    struct leat_one_of_options *one_of;
     struct leat_mix_point *points;
     double *shares; /* of all points */
 };
@@ -21,6 +22,7 @@ struct py_loader_options {
     PyObject *functions, *executor; /* which a loader must keep; NULL: there are none */
     /* The things that the options refer to. */
     struct leat_pack_options pack;
+    struct leat_one_of_options one_of;
     struct leat_bucket_options buckets;
     struct leat_native *table;
     PyObject *kept; /* a list of what is released with them */

@@ -11,6 +11,8 @@
  */
 #include "leat_py.h"
 
+#include "leat/windows.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -631,6 +633,26 @@ PyObject *py_arrays_make(PyObject *module, PyObject *args)
     if (rc)
         return py_raise(&error);
     return finished(handle, classes, NULL, 0);
+}
+
+/* windows(Dataset, field, length, stride, tail) -> Dataset */
+PyObject *py_dataset_windows(PyObject *module, PyObject *args)
+{
+    PyObject *records;
+    const char *field;
+    unsigned long long length, stride;
+    int tail, rc;
+    struct leat_dataset *handle = NULL;
+    struct leat_error error;
+    if (!PyArg_ParseTuple(args, "OsKKi:windows", &records, &field, &length, &stride, &tail))
+        return NULL;
+    if (Py_TYPE(records) != py_dataset_type) {
+        PyErr_SetString(PyExc_TypeError, "a data set is needed");
+        return NULL;
+    }
+    struct leat_dataset *of = py_dataset_handle(records);
+    PY_WITHOUT_GIL(rc = leat_dataset_windows(of, field, length, stride, (enum leat_windows_tail)tail, &handle, &error));
+    return rc ? py_raise(&error) : py_dataset_new(handle);
 }
 
 /* zip([Dataset], [name], bare) -> Dataset */

@@ -263,6 +263,7 @@ static PyMethodDef functions[] = {
      "masks_draw(value, height, width, pixels): how many masks a value has; fills pixels, if there are as many"},
     {"lent", py_lent_make, METH_O, "lent(schema): a data set that samples are lent to"},
     {"zip", py_dataset_zip, METH_VARARGS, "zip(datasets, names, bare): side by side"},
+    {"windows", py_dataset_windows, METH_VARARGS, "windows(dataset, field, length, stride, tail): parts of records"},
     {"arrays", py_arrays_make, METH_VARARGS, "arrays(schema, count, [(address, stride)], keep): a data set"},
     {"source", py_source_make, METH_VARARGS, "source(schema, count, version, reader, timeout_s, warn_s): a data set"},
     {"source_serve", py_source_serve, METH_O, "source_serve(capsule, /): the thread of a source"},

@@ -17,8 +17,8 @@ bool leat_base_is_same(const struct leat_base *a, const struct leat_base *b)
                 !memcmp(a->sums, b->sums, sizeof a->sums);
     for (size_t i = 0; i < a->n_parts && same; i++) {
         const struct leat_source *x = a->parts[i].source, *y = b->parts[i].source;
-        same = x == y || (*x->path && x->storage && y->storage && a->parts[i].first_id == b->parts[i].first_id &&
-                          !strcmp(x->path, y->path) && !memcmp(x->fingerprint, y->fingerprint, sizeof x->fingerprint));
+        same = x == y || (*x->path && a->parts[i].first_id == b->parts[i].first_id && !strcmp(x->path, y->path) &&
+                          !memcmp(x->fingerprint, y->fingerprint, sizeof x->fingerprint));
     }
     return same;
 }

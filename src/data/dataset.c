@@ -426,6 +426,15 @@ int leat_dataset_zip(struct leat_dataset *const *datasets, const char *const *na
     return rc ? rc : leat_dataset_of_source(source, out, error);
 }
 
+int leat_dataset_windows(struct leat_dataset *records, const char *field, uint64_t length, uint64_t stride,
+                         enum leat_windows_tail tail, struct leat_dataset **out, struct leat_error *error)
+{
+    struct leat_source *source;
+    *out = NULL;
+    int rc = leat_windows_open(records, field, length, stride, tail, &source, error);
+    return rc ? rc : leat_dataset_of_source(source, out, error);
+}
+
 static int join_metadata(struct leat_base *base, const char *metadata)
 {
     if (!strcmp(base->metadata, metadata))

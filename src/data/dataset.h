@@ -19,14 +19,14 @@ struct leat_sample_ref {
     int64_t id;      /* in the opened data set */
 };
 
-/* Replaces a reference of a zipped data set (leat_dataset_zip) by that of the sample and field behind it. Others stay
- * as they are. `id` never changes. */
+/* Replaces a reference of a field that is of another data set (LEAT_STORAGE_BEHIND) by that of the sample and field
+ * behind it. Others stay as they are. `id` never changes. */
 void leat_ref_resolve(struct leat_sample_ref *ref, size_t *field);
 /* The way to the value of a field. */
 static inline enum leat_storage leat_ref_storage(const struct leat_sample_ref *ref, size_t field)
 {
     struct leat_sample_ref found = *ref;
-    if (!found.source->storage)
+    if (!found.source->storage[field])
         leat_ref_resolve(&found, &field);
     return (enum leat_storage)found.source->storage[field];
 }
@@ -77,22 +77,22 @@ int leat_dataset_compute(const struct leat_dataset *dataset, const size_t *field
                          struct leat_error *error);
 
 /* One value in an extent. `buffer` has leat_fetch_room bytes: for the value, and behind it for a photo's row index, if
- * `with_rows` asks for it and the source does not have it in memory. leat_fetch_bytes of these are read from the
- * extent's place on, and leat_fetch_check adds the rest. UINT64_MAX: the extent makes no sense. */
+ * `with_rows` asks for it and the source does not have it in memory, and for what is read along. leat_fetch_bytes of
+ * these are read from extent.before bytes in front of the value on, and leat_fetch_check adds the rest. UINT64_MAX: the
+ * extent makes no sense. */
 struct leat_fetch {
     struct leat_sample_ref ref; /* resolved, as is `field` */
     size_t field;
     struct leat_extent extent;
     bool with_rows;
-    bool piece;  /* the extent is that of pages (leat_fetch_narrow), ... */
-    bool mapped; /* ... and the buffer the file's mapping */
-    void *buffer;
+    bool mapped;  /* the buffer is the file's mapping */
+    void *buffer; /* of the value: bytes that are read along (extent.before) lie in front of it */
 };
 uint64_t leat_fetch_room(const struct leat_extent *extent, bool with_rows);
 uint64_t leat_fetch_bytes(const struct leat_extent *extent, bool with_rows);
-/* Makes the extent that of the pages in which bytes [begin, begin + length) of the value lie, if its source has
- * checksums of pages. */
-void leat_fetch_narrow(struct leat_fetch *fetch, uint64_t begin, uint64_t length);
+/* Makes the extent of a value, which a resolved reference names, that of its bytes [begin, begin + length). If they are
+ * to be verified, the pages in which they lie are read along, or all of the value if these have no checksums. */
+void leat_extent_narrow(const struct leat_sample_ref *ref, struct leat_extent *extent, uint64_t begin, uint64_t length);
 /* Reads the extent into new memory, waits, and verifies it; `out` has its bytes, also if the error is CORRUPT. */
 int leat_fetch_read(struct leat_fetch *fetch, struct leat_value *out, struct leat_error *error);
 /* After reading: verifies the checksum if extent.verify says so, and those of a piece's pages. With `with_rows`, an

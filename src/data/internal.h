@@ -13,6 +13,7 @@
 
 #include "data/dataset.h"
 #include "data/packed.h"
+#include "leat/windows.h"
 
 struct leat_base_part {
     struct leat_source *source;
@@ -82,11 +83,11 @@ int leat_dataset_of_source(struct leat_source *source, struct leat_dataset **out
 /* The source of a zipped data set (zip.c), which keeps the parts. */
 int leat_zip_open(struct leat_dataset *const *parts, const char *const *names, size_t n, bool bare,
                   struct leat_source **out, struct leat_error *error);
-/* As leat_dataset_storages, of such a source. */
-unsigned leat_zip_storages(const struct leat_source *source, size_t field);
-/* Whether samples may have no value of a field; of the source of a zipped data set. */
+/* The source of windows over the records of a data set (windows.c), which it keeps. */
+int leat_windows_open(struct leat_dataset *records, const char *field, uint64_t length, uint64_t stride,
+                      enum leat_windows_tail tail, struct leat_source **out, struct leat_error *error);
+/* Whether samples may have no value of a field. */
 bool leat_dataset_lacks(const struct leat_dataset *dataset, size_t field);
-bool leat_zip_lacks(const struct leat_source *source, size_t field);
 /* The memory of a whole column if it lies in one piece, else NULL and LEAT_OK. */
 int leat_dataset_in_place(const struct leat_dataset *dataset, size_t field, const void **data,
                           struct leat_error *error);

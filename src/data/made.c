@@ -101,6 +101,11 @@ static uint64_t array_length(struct leat_source *source, size_t field, uint64_t 
     return bytes;
 }
 
+static const uint8_t *array_in_memory(const struct leat_source *source, size_t field, uint64_t sample, uint64_t *bytes)
+{
+    return varying_value((const struct made *)source, field, sample, bytes);
+}
+
 static int computed(struct leat_source *source, const size_t *fields, size_t n_fields, const uint64_t *samples,
                     size_t n, struct leat_values *out, size_t *failed, struct leat_error *error)
 {
@@ -115,6 +120,7 @@ static const struct leat_source_vtable vtable_of_arrays = {.name = "arrays",
                                                            .column = array_column,
                                                            .compute = array_compute,
                                                            .length = array_length,
+                                                           .in_memory = array_in_memory,
                                                            .span = array_span};
 static const struct leat_source_vtable vtable_of_computed = {
     .name = "source", .close = made_close, .compute = computed};

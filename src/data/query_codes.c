@@ -146,7 +146,7 @@ static bool has_checksums(const struct leat_sample_ref *refs, size_t n, size_t f
     for (size_t i = 0; i < n; i++) {
         struct leat_sample_ref ref = refs[i];
         size_t of = field;
-        if (ref.source == last && ref.source->storage)
+        if (ref.source == last && ref.source->storage[of])
             continue;
         last = ref.source;
         leat_ref_resolve(&ref, &of);

@@ -41,12 +41,33 @@ void leat_dataset_locate(const struct leat_dataset *d, const uint64_t *positions
     }
 }
 
+/* To the sample behind a reference, once. False: there is none. */
+static bool step_behind(struct leat_sample_ref *ref, size_t *field)
+{
+    const int64_t id = ref->id;
+    uint64_t sample = ref->sample;
+    if (ref->source->storage[*field])
+        return false;
+    const struct leat_dataset *d = ref->source->v->behind(ref->source, field, &sample);
+    leat_dataset_locate(d, &sample, 1, ref);
+    ref->id = id;
+    return true;
+}
+
+void leat_ref_resolve(struct leat_sample_ref *ref, size_t *field)
+{
+    while (step_behind(ref, field))
+        ;
+}
+
 unsigned leat_dataset_storages(const struct leat_dataset *d, size_t field)
 {
     unsigned set = 0;
     for (size_t i = 0; i < d->base->n_parts; i++) {
         const struct leat_source *source = d->base->parts[i].source;
-        set |= source->storage ? 1u << source->storage[field] : leat_zip_storages(source, field);
+        size_t of = field;
+        const struct leat_dataset *behind = source->storage[of] ? NULL : source->v->behind(source, &of, NULL);
+        set |= behind ? leat_dataset_storages(behind, of) : 1u << source->storage[of];
     }
     return set;
 }
@@ -55,7 +76,9 @@ bool leat_dataset_lacks(const struct leat_dataset *d, size_t field)
 {
     for (size_t i = 0; i < d->base->n_parts; i++) {
         const struct leat_source *source = d->base->parts[i].source;
-        if (source->storage ? source->lacks && source->lacks[field] : leat_zip_lacks(source, field))
+        size_t of = field;
+        const struct leat_dataset *behind = source->storage[of] ? NULL : source->v->behind(source, &of, NULL);
+        if (behind ? leat_dataset_lacks(behind, of) : source->lacks && source->lacks[of])
             return true;
     }
     return false;
@@ -104,7 +127,7 @@ static size_t same_source(const struct leat_sample_ref *refs, size_t n, uint64_t
 static int check_storage(const struct leat_source *source, size_t field, enum leat_storage asked,
                          struct leat_error *error)
 {
-    return !source->storage || source->storage[field] == asked
+    return !source->storage[field] || source->storage[field] == asked
                ? LEAT_OK
                : leat_fail(error, LEAT_E_UNSUPPORTED, "values of this source cannot be reached in that way");
 }
@@ -252,6 +275,8 @@ static bool has_rows_behind(const struct leat_extent *extent)
 uint64_t leat_fetch_room(const struct leat_extent *extent, bool with_rows)
 {
     uint64_t bytes = extent->length;
+    if (!leat_add_u64(bytes, extent->before, &bytes) || !leat_add_u64(bytes, extent->after, &bytes))
+        return UINT64_MAX;
     return with_rows && has_rows_behind(extent) && !leat_add_u64(bytes, extent->info.rows_length, &bytes) ? UINT64_MAX
                                                                                                           : bytes;
 }
@@ -278,10 +303,25 @@ void leat_error_at_extent(struct leat_error *error, struct leat_source *source, 
     leat_io_release(file);
 }
 
-/* Reads `length` bytes from the extent's start on, and waits for them. */
+/* The bytes that are read for a value. */
+static struct leat_extent read_of(const struct leat_extent *extent)
+{
+    return (struct leat_extent){.file = extent->file,
+                                .offset = extent->offset - extent->before,
+                                .length = extent->before + extent->length + extent->after};
+}
+
+/* Where they lie in memory. There is no buffer if nothing is read. */
+static uint8_t *read_to(const struct leat_fetch *fetch)
+{
+    return fetch->extent.before ? (uint8_t *)fetch->buffer - fetch->extent.before : fetch->buffer;
+}
+
+/* Reads `length` bytes from where the extent's read begins, and waits for them. */
 static int read_now(struct leat_fetch *fetch, uint64_t length, struct leat_error *error)
 {
-    struct leat_io_request request = {.offset = fetch->extent.offset, .length = length, .buffer = fetch->buffer};
+    struct leat_io_request request = {
+        .offset = fetch->extent.offset - fetch->extent.before, .length = length, .buffer = read_to(fetch)};
     leat_ref_resolve(&fetch->ref, &fetch->field);
     struct leat_source *source = fetch->ref.source;
     int rc = source->v->file(source, fetch->extent.file, &request.file, error);
@@ -318,24 +358,25 @@ static void recall(struct leat_fetch *fetch)
 
 int leat_fetch_check(struct leat_fetch *fetch, struct leat_error *error)
 {
-    const struct leat_extent *extent = &fetch->extent;
+    const struct leat_extent *extent = &fetch->extent, all = read_of(extent);
+    const uint8_t *data = read_to(fetch);
     struct leat_source *source = fetch->ref.source;
-    if (fetch->piece) {
-        int rc = source->v->check_piece(source, fetch->ref.sample, extent, fetch->buffer, fetch->mapped, error);
+    if (extent->pages) {
+        int rc = source->v->check_piece(source, fetch->ref.sample, &all, data, fetch->mapped, error);
         return rc ? at_fetch(fetch, rc, error) : LEAT_OK;
     }
-    if (extent->verify && leat_hash64(fetch->buffer, (size_t)extent->length) != extent->checksum) {
+    if (extent->verify && leat_hash64(data, (size_t)all.length) != extent->checksum) {
         int rc = leat_fail(error, LEAT_E_CORRUPT,
                            "sample %" PRId64 ", field \"%s\": the %" PRIu64 " bytes at %" PRIu64
                            " are not what was written (their checksum differs); run leat verify, and restore the file "
                            "or pack it again",
-                           fetch->ref.id, source->fields[fetch->field].name, extent->length, extent->offset);
+                           fetch->ref.id, source->fields[fetch->field].name, all.length, all.offset);
         struct leat_io_file *file = NULL;
         if (!source->v->file(source, extent->file, &file, NULL)) /* or it is gone by now */
-            leat_io_forget(file, extent->offset, extent->length);
+            leat_io_forget(file, all.offset, all.length);
         if (source->v->doubt)
             source->v->doubt(source, fetch->field, fetch->ref.sample);
-        leat_error_at_file(error, file ? file->path : NULL, (int64_t)extent->offset);
+        leat_error_at_file(error, file ? file->path : NULL, (int64_t)all.offset);
         leat_io_release(file);
         return at_fetch(fetch, rc, error);
     }
@@ -356,20 +397,36 @@ int leat_fetch_check(struct leat_fetch *fetch, struct leat_error *error)
     return LEAT_OK;
 }
 
-void leat_fetch_narrow(struct leat_fetch *fetch, uint64_t begin, uint64_t length)
+void leat_extent_narrow(const struct leat_sample_ref *ref, struct leat_extent *e, uint64_t begin, uint64_t length)
 {
-    struct leat_source *source = fetch->ref.source;
-    fetch->piece = source->v->piece && source->v->piece(source, fetch->ref.sample, &fetch->extent, begin, length);
+    struct leat_extent pages = *e;
+    if (e->before || e->after || e->pages) { /* a part already: what is verified with it stays */
+        e->before += begin;
+        e->after += e->length - begin - length;
+    } else if (e->verify && ref->source->v->piece &&
+               ref->source->v->piece(ref->source, ref->sample, &pages, begin, length)) {
+        e->pages = true;
+        e->file = pages.file;
+        e->before = e->offset + begin - pages.offset;
+        e->after = pages.length - e->before - length;
+    } else if (e->verify) {
+        e->before = begin;
+        e->after = e->length - begin - length;
+    }
+    e->offset += begin;
+    e->length = length;
 }
 
 int leat_fetch_read(struct leat_fetch *fetch, struct leat_value *out, struct leat_error *error)
 {
+    const uint64_t bytes = leat_fetch_room(&fetch->extent, false);
     out->length = fetch->extent.length;
-    out->data = out->owned = fetch->buffer = leat_alloc((size_t)out->length);
+    out->owned = bytes < SIZE_MAX ? leat_alloc((size_t)bytes) : NULL;
     if (!out->owned)
-        return at_fetch(
-            fetch, leat_fail(error, LEAT_E_NOMEM, "no memory for a value of %" PRIu64 " bytes", out->length), error);
-    int rc = read_now(fetch, out->length, error);
+        return at_fetch(fetch, leat_fail(error, LEAT_E_NOMEM, "no memory for a value of %" PRIu64 " bytes", bytes),
+                        error);
+    out->data = fetch->buffer = (uint8_t *)out->owned + fetch->extent.before;
+    int rc = read_now(fetch, bytes, error);
     return rc ? rc : leat_fetch_check(fetch, error);
 }
 
@@ -560,6 +617,13 @@ static int gather_rows(const struct leat_dataset *d, size_t field, uint64_t byte
     return rc ? at_sample(d, field, &refs[copy.at], rc, error) : LEAT_OK;
 }
 
+/* Whether a value lies so many bytes behind another one, and has as many bytes as that. */
+static bool is_behind(const struct leat_extent *e, const struct leat_extent *other, uint64_t bytes)
+{
+    return e->file == other->file && e->offset == other->offset + bytes && e->length == other->length && !e->before &&
+           !e->after;
+}
+
 /* Values that are neighbours in their file are read together. */
 static int gather_extents(const struct leat_dataset *d, size_t field, uint64_t bytes,
                           const struct leat_sample_ref *refs, size_t n, uint8_t *to, struct leat_error *error)
@@ -579,9 +643,17 @@ static int gather_extents(const struct leat_dataset *d, size_t field, uint64_t b
                              leat_fail(error, LEAT_E_CORRUPT, "a value has %" PRIu64 " bytes, not %" PRIu64,
                                        extents[i].length, bytes),
                              error);
-        for (run = 1;
-             i + run < n && found[i + run].source == found[i].source && extents[i + run].length == bytes &&
-             extents[i + run].file == extents[i].file && extents[i + run].offset == extents[i].offset + run * bytes;
+        if (extents[i].before || extents[i].after) {
+            struct leat_value value = {0};
+            run = 1;
+            rc = leat_fetch_read(&fetch, &value, error);
+            if (!rc)
+                memcpy(to + i * bytes, value.data, (size_t)bytes);
+            leat_value_clear(&value);
+            continue;
+        }
+        for (run = 1; i + run < n && found[i + run].source == found[i].source &&
+                      is_behind(&extents[i + run], &extents[i], run * bytes);
              run++)
             ;
         rc = read_now(&fetch, run * bytes, error);
@@ -625,10 +697,11 @@ static bool take_lengths(const struct leat_sample_ref *refs, size_t n, size_t fi
     for (size_t i = 0; i < n; i++) {
         struct leat_sample_ref ref = refs[i];
         size_t of = field;
-        leat_ref_resolve(&ref, &of);
-        if (!ref.source->v->length)
+        do
+            to[i] = ref.source->v->length ? ref.source->v->length(ref.source, of, ref.sample) : UINT64_MAX;
+        while (to[i] == UINT64_MAX && step_behind(&ref, &of));
+        if (to[i] == UINT64_MAX)
             return false;
-        to[i] = ref.source->v->length(ref.source, of, ref.sample);
     }
     return true;
 }
@@ -685,7 +758,7 @@ int leat_dataset_gather(const struct leat_dataset *d, size_t field, uint64_t beg
             bool *there = valid ? valid + (at - begin) + i : NULL;
             if (there)
                 memset(there, true, run * sizeof *there);
-            if (storage == LEAT_STORAGE_COMPUTED && sizes && take_lengths(refs + i, run, field, sizes))
+            if (sizes && take_lengths(refs + i, run, field, sizes))
                 continue;
             if (storage == LEAT_STORAGE_COMPUTED)
                 rc = gather_computed(d, field, bytes, refs + i, run, values, sizes, there, error);

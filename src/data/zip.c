@@ -1,7 +1,7 @@
 /*
  * Data sets of equal length, side by side. The source of a zipped data set stores nothing of its own. Its `rows`,
  * `extents` and `compute` call the data set that a field comes from, and leat_ref_resolve finds the source behind a
- * reference.
+ * reference by its `behind`.
  */
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -25,6 +25,7 @@ struct zip {
         size_t field;
     } * origins; /* of each field */
     struct leat_field *fields;
+    uint8_t *storage; /* all LEAT_STORAGE_BEHIND */
     char (*names)[NAME_ROOM];
     char *notice;
 };
@@ -34,27 +35,11 @@ static const struct origin *origin_of(const struct leat_source *source, size_t f
     return &((const struct zip *)source)->origins[field];
 }
 
-void leat_ref_resolve(struct leat_sample_ref *ref, size_t *field)
+static const struct leat_dataset *zip_behind(const struct leat_source *source, size_t *field, uint64_t *sample)
 {
-    while (!ref->source->storage) {
-        const struct origin *o = origin_of(ref->source, *field);
-        int64_t id = ref->id;
-        leat_dataset_locate(o->part, &ref->sample, 1, ref);
-        ref->id = id;
-        *field = o->field;
-    }
-}
-
-unsigned leat_zip_storages(const struct leat_source *source, size_t field)
-{
-    const struct origin *o = origin_of(source, field);
-    return leat_dataset_storages(o->part, o->field);
-}
-
-bool leat_zip_lacks(const struct leat_source *source, size_t field)
-{
-    const struct origin *o = origin_of(source, field);
-    return leat_dataset_lacks(o->part, o->field);
+    const struct origin *o = origin_of(source, *field);
+    *field = o->field;
+    return o->part;
 }
 
 static int zip_rows(struct leat_source *source, size_t field, const uint64_t *samples, size_t n, void *cold,
@@ -146,6 +131,7 @@ static void zip_close(struct leat_source *source)
         leat_dataset_release(z->parts[i]);
     leat_free(z->parts);
     leat_free(z->origins);
+    leat_free(z->storage);
     leat_free(z->fields);
     leat_free(z->names);
     leat_free(z->notice);
@@ -155,6 +141,7 @@ static void zip_close(struct leat_source *source)
 static const struct leat_source_vtable zip_vtable = {
     .name = "zip",
     .close = zip_close,
+    .behind = zip_behind,
     .rows = zip_rows,
     .extents = zip_extents,
     .compute = zip_compute,
@@ -236,10 +223,11 @@ static int fill(struct zip *z, struct leat_dataset *const *parts, const char *co
     }
     z->fields = leat_new_array(n_fields, sizeof *z->fields);
     z->origins = leat_new_array(n_fields, sizeof *z->origins);
+    z->source.storage = z->storage = leat_new_array(n_fields, sizeof *z->storage);
     z->names = leat_new_array(n_fields, sizeof *z->names);
     z->parts = leat_new_array(n, sizeof *z->parts);
     z->notice = leat_new_array(notices, 1);
-    if (!z->fields || !z->origins || !z->names || !z->parts || !z->notice)
+    if (!z->fields || !z->origins || !z->storage || !z->names || !z->parts || !z->notice)
         return leat_fail(error, LEAT_E_NOMEM, "no memory to zip %zu data sets", n);
     for (size_t p = 0; p < n; p++) {
         const struct leat_base *base = parts[p]->base;
@@ -278,7 +266,7 @@ int leat_zip_open(struct leat_dataset *const *parts, const char *const *names, s
         return rc;
     }
     z->source.v = &zip_vtable;
-    z->source.path = "zip";
+    z->source.path = "";
     z->source.count = parts[0]->count;
     z->source.fields = z->fields;
     z->source.metadata = "{}";

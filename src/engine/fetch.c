@@ -52,6 +52,12 @@ static uint64_t row_room(const struct leat_job *j, size_t i)
     return sum;
 }
 
+/* Where the read of a value begins. */
+static uint64_t read_at(const struct leat_job_value *v)
+{
+    return v->extent.offset - v->extent.before;
+}
+
 static int compare(const void *a, const void *b, void *job)
 {
     const struct leat_job *j = job;
@@ -62,7 +68,7 @@ static int compare(const void *a, const void *b, void *job)
         return sx < sy ? -1 : 1;
     if (x->extent.file != y->extent.file)
         return x->extent.file < y->extent.file ? -1 : 1;
-    return (x->extent.offset > y->extent.offset) - (x->extent.offset < y->extent.offset);
+    return (read_at(x) > read_at(y)) - (read_at(x) < read_at(y));
 }
 
 /* Notes the values from `first` up to `end` that are read, in the order in which they stand in their files. */
@@ -86,9 +92,9 @@ static bool joins(const struct leat_span *span, const struct leat_job_value *v, 
 {
     if (span->source != v->ref.source || span->file != v->extent.file || room != bytes || span->apart)
         return false;
-    uint64_t before = v->extent.offset - span->offset, gap = before > span->length ? before - span->length : 0;
+    uint64_t before = read_at(v) - span->offset, gap = before > span->length ? before - span->length : 0;
     if (gap > MAX_GAP || gap > *spare + ALIGN || span->in_vain + gap > MOST_IN_VAIN * (span->length - span->in_vain) ||
-        before % v->feed->align || before + bytes > MAX_JOINED)
+        (span->place + v->extent.offset - span->offset) % v->feed->align || before + bytes > MAX_JOINED)
         return false;
     *spare = *spare + ALIGN - gap; /* it needs no place of its own */
     return true;
@@ -108,11 +114,11 @@ static void plan_spans(struct leat_job *j, size_t first, size_t last, uint64_t s
             *span = (struct leat_span){.job = j,
                                        .source = v->ref.source,
                                        .file = v->extent.file,
-                                       .offset = v->extent.offset,
-                                       .place = leat_align64(end),
+                                       .offset = read_at(v),
+                                       .place = leat_align64(end) + (0 - v->extent.before) % v->feed->align,
                                        .apart = room != bytes};
         }
-        uint64_t before = v->extent.offset - span->offset;
+        uint64_t before = read_at(v) - span->offset;
         span->in_vain += before > span->length ? before - span->length : 0;
         span->length = before + bytes > span->length ? before + bytes : span->length;
         end = span->place + before + room > end ? span->place + before + room : end;

@@ -47,7 +47,7 @@ static void read_failed(struct leat_job *j, size_t i, int rc)
         if (v->way != LEAT_VALUE_READ || !j->window.spans[v->span].status)
             continue;
         blamed = v;
-        if (rc != LEAT_E_CORRUPT || leat_fetch_bytes(&v->extent, v->with_rows) == v->extent.length)
+        if (rc != LEAT_E_CORRUPT || leat_fetch_bytes(&v->extent, v->with_rows) == leat_fetch_bytes(&v->extent, false))
             continue;
         v->with_rows = false; /* the file was cut: perhaps only the index behind the photo is lost */
         cut = true;

@@ -74,6 +74,10 @@ static int take_options(const struct leat_loader_options *given, struct leat_loa
     if (o->buckets && (o->batch_size != 1 || !o->in_order || o->pack))
         return leat_fail(error, LEAT_E_INVALID,
                          "batches by size need batch_size 1 and in_order, and are of samples that are not packed");
+    if (o->one_of && (o->buckets || o->pack))
+        return leat_fail(error, LEAT_E_INVALID,
+                         "rows that draw one of a group have the length of the member, which is not known before: "
+                         "neither batches by size nor packed rows are made of them");
     if (o->epochs < -1)
         return leat_fail(error, LEAT_E_INVALID, "epochs must be -1 (unknown) or a number");
     return LEAT_OK;
@@ -185,7 +189,7 @@ static uint64_t rows_of_batch(const struct leat_loader *l, uint64_t global_batch
     if (l->input.mixed)
         most = UINT64_MAX; /* epochs differ */
     if (l->input.lists_later)
-        most = l->job.packing ? UINT64_MAX : leat_dataset_count(l->dataset) + 1;
+        most = l->job.packing || leat_plan_draws(l->plan) ? UINT64_MAX : leat_dataset_count(l->dataset) + 1;
     return rows < most ? rows : most;
 }
 
@@ -545,10 +549,10 @@ static int plan_lists(struct leat_loader *l, const struct leat_loader_options *o
                                         .global_batch = o->global_batch_size,
                                         .world_size = 1,
                                         .tail = LEAT_TAIL_UNEVEN};
-    if (l->input.mixed || l->job.packing || leat_plan_group_rows(l->plan))
+    if (l->input.mixed || l->job.packing || leat_plan_group_rows(l->plan) || leat_plan_draws(l->plan))
         return leat_fail(error, LEAT_E_INVALID,
-                         "samples of one's own are those of one data set, not of a mixture, packed rows or batches by "
-                         "length");
+                         "samples of one's own are those of one data set, not of a mixture, packed rows, batches by "
+                         "length or one of a group");
     if (o->world_size != 1)
         return leat_fail(
             error, LEAT_E_INVALID,
@@ -619,11 +623,12 @@ int leat_loader_open(struct leat_dataset *dataset, const struct leat_loader_opti
     int rc = take_options(options, &o, error);
     if (rc)
         return rc;
-    const struct leat_mix_source source = {.dataset = dataset, .pack = o.pack, .share = 1};
+    const struct leat_mix_source source = {.dataset = dataset, .pack = o.pack, .share = 1, .one_of = o.one_of};
     const struct leat_sources sources = {.at = &source, .n = 1, .order = order_of(&o)};
-    if (o.order == LEAT_ORDER_WEIGHTED && !o.pack && o.n_weights != leat_dataset_count(dataset))
-        return leat_fail(error, LEAT_E_INVALID, "weights must be %" PRIu64 ", one per sample, not %" PRIu64,
-                         leat_dataset_count(dataset), o.n_weights);
+    const uint64_t count = o.one_of ? o.one_of->n_groups : leat_dataset_count(dataset);
+    if (o.order == LEAT_ORDER_WEIGHTED && !o.pack && o.n_weights != count)
+        return leat_fail(error, LEAT_E_INVALID, "weights must be %" PRIu64 ", one per %s, not %" PRIu64, count,
+                         o.one_of ? "group" : "sample", o.n_weights);
     return open_sources(&sources, &o, out, error);
 }
 

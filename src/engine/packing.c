@@ -54,9 +54,8 @@ struct part {
     uint64_t position; /* in the data set of documents */
     uint64_t elements, from, until;
     const uint8_t *data;
-    struct leat_fetch fetch; /* EXTENT: the part of it that is reached, ... */
-    uint64_t skip;           /* ... and the bytes of that before the piece's */
-    bool reads;              /* ... which have to be read */
+    struct leat_fetch fetch; /* EXTENT: its place, ... */
+    bool reads;              /* ... from which it has to be read */
     bool differs;            /* it differs from the written bytes */
 };
 
@@ -140,13 +139,14 @@ static bool is_whole(const struct leat_packing_rule *r, struct part *p, struct l
                      struct leat_error *error)
 {
     const struct leat_extent *extent = &fetch->extent;
-    if (fetch->piece)
+    if (extent->pages)
         return !leat_fetch_check(fetch, error);
     _Atomic uint8_t *touched = &r->touched[p->position / 8];
     uint8_t bit = (uint8_t)(1u << p->position % 8);
     if (!extent->verify || (atomic_load_explicit(touched, memory_order_relaxed) & bit))
         return true;
-    struct check c = {fetch->buffer, extent->length, extent->checksum, false};
+    struct check c = {(const uint8_t *)fetch->buffer - extent->before, leat_fetch_bytes(extent, false),
+                      extent->checksum, false};
     if (leat_guarded(compare_checksum, &c, error) || !c.same)
         return false; /* reading says why */
     atomic_fetch_or_explicit(touched, bit, memory_order_relaxed);
@@ -182,16 +182,16 @@ static int find_document(struct leat_job *j, struct part *p, const struct leat_s
     if (rc)
         return rc;
     bound(j, p, extent->length / r->stored);
-    leat_fetch_narrow(fetch, p->from * r->stored, (p->until - p->from) * r->stored);
-    const uint64_t at = fetch->extent.offset, size = a->place.open->size;
-    p->skip = extent->offset + p->from * r->stored - at;
-    if (a->place.base && at <= size && fetch->extent.length <= size - at) {
+    leat_extent_narrow(&fetch->ref, &fetch->extent, p->from * r->stored, (p->until - p->from) * r->stored);
+    const uint64_t at = fetch->extent.offset, bytes = fetch->extent.length + fetch->extent.after;
+    const uint64_t size = a->place.open->size;
+    if (a->place.base && at <= size && bytes <= size - at) {
         fetch->mapped = true;
         fetch->buffer = (void *)(uintptr_t)(a->place.base + at); /* it is not written */
     }
     p->reads = !fetch->mapped || !is_whole(r, p, fetch, &j->error);
     fetch->mapped &= !p->reads;
-    p->data = p->reads ? NULL : (const uint8_t *)fetch->buffer + p->skip;
+    p->data = p->reads ? NULL : fetch->buffer;
     return LEAT_OK;
 }
 
@@ -335,7 +335,7 @@ static int take_reads(struct leat_job *j, struct leat_assembly *a, size_t *faile
         *failed = k;
         const struct leat_job_value *value = &j->chunk.values[v++];
         p->fetch.buffer = leat_reads_value(j, value);
-        p->data = (const uint8_t *)p->fetch.buffer + p->skip;
+        p->data = p->fetch.buffer;
         rc = j->window.spans[value->span].status;
         if (rc && a->n_reads > 1)
             *failed = a->n;
@@ -796,9 +796,10 @@ uint64_t leat_packing_probe(const struct leat_job_context *c)
             continue; /* its row will say why */
         leat_ref_resolve(&fetch.ref, &fetch.field);
         const uint64_t bytes = fetch.extent.length, most = r->chain ? UINT64_MAX : r->length * r->stored;
-        leat_fetch_narrow(&fetch, 0, bytes < most ? bytes : most);
+        leat_extent_narrow(&fetch.ref, &fetch.extent, 0, bytes < most ? bytes : most);
+        const uint64_t reads = leat_fetch_bytes(&fetch.extent, false);
         if (!find_place(&place, fetch.ref.source, fetch.extent.file, NULL) && !place.base)
-            largest = fetch.extent.length > largest ? fetch.extent.length : largest;
+            largest = reads > largest ? reads : largest;
         leat_io_release(place.open);
     }
     return largest;

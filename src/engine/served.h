@@ -25,7 +25,7 @@ void leat_served_end(struct leat_loader *loader);
 /* Whether its epochs are random permutations of the data set's samples. */
 static inline bool leat_served_is_shuffled(const struct leat_loader *l)
 {
-    return l->input.order == LEAT_ORDER_SHUFFLED && !l->input.mixed && !l->job.packing;
+    return l->input.order == LEAT_ORDER_SHUFFLED && !l->input.mixed && !l->job.packing && !leat_plan_draws(l->plan);
 }
 /* Memory beside the batches, which leat_buffer_release gives back. Errors: HELD, NOMEM. */
 int leat_served_lend(struct leat_loader *loader, uint64_t bytes, struct leat_buffer **out, struct leat_error *error);

@@ -241,7 +241,13 @@ static int count_tokens(const struct leat_sources *s, uint32_t k, const struct l
         rc =
             count_in_samples(s->at[k].dataset, k, field ? field : "tokens", &source->tokens, &parts->lengths[k], error);
     source->row_tokens = rules ? NULL : parts->lengths[k]; /* of packed rows these are of the documents */
-    source->tokens += !rc && !source->tokens;              /* it has no row, or empty ones */
+    if (!rc && source->row_tokens && s->at[k].one_of)
+        rc =
+            leat_fail(error, LEAT_E_INVALID,
+                      "source %" PRIu32 " draws one of a group, whose tokens are not known before: shares of a mixture "
+                      "with it are of samples",
+                      k);
+    source->tokens += !rc && !source->tokens; /* it has no row, or empty ones */
     return rc;
 }
 
@@ -255,7 +261,8 @@ static int describe(const struct leat_sources *s, struct leat_loader *l, const s
                                                       .share = from->share,
                                                       .exhausted = from->exhausted,
                                                       .limit = from->limit,
-                                                      .order = s->order};
+                                                      .order = s->order,
+                                                      .one_of = from->one_of};
         l->job.source_begin[k] = begin;
         begin += parts->sources[k].count;
         int rc = l->job.packing ? describe_cut(s, &l->job.packing[k], k, o, parts, error) : LEAT_OK;

@@ -19,6 +19,9 @@
 
 /* How the values of a field are reached. */
 enum leat_storage {
+    /* Those of another data set, or parts of them: `behind` says which one, and its storage is the value's. The
+     * functions for that storage take the samples of this source. */
+    LEAT_STORAGE_BEHIND = 0,
     /* In place: `rows` gives pointers into memory that stays; pages are verified on first touch. Fixed size only. */
     LEAT_STORAGE_MAPPED = 1,
     /* `extents` gives (file, offset, length), so that reading is scheduled apart from decoding. The bytes are verified
@@ -60,6 +63,8 @@ struct leat_extent {
     uint64_t offset, length;
     uint64_t checksum;           /* leat_hash64 of the bytes */
     bool verify;                 /* compare the checksum after this read (recheck policy and first read) */
+    bool pages;                  /* ... which is then those of the pages that are read (`check_piece`) */
+    uint64_t before, after;      /* bytes around a part of a value that are read along, as they are verified with it */
     struct leat_value_info info; /* of an encoded value */
 };
 
@@ -125,6 +130,9 @@ struct leat_source_vtable {
     /* EXTENT fields. `length` is the bytes of a value if the field is of fixed size. */
     int (*extents)(struct leat_source *source, size_t field, const uint64_t *samples, size_t n,
                    struct leat_extent *extents, size_t *failed, struct leat_error *error);
+    /* BEHIND fields: the data set, and the field and the position there, that the value of a field and sample is of.
+     * `sample` may be NULL. */
+    const struct leat_dataset *(*behind)(const struct leat_source *source, size_t *field, uint64_t *sample);
     /* EXTENT fields: makes of `extent`, the place of a sample's value, that of the pages in which its bytes [begin,
      * begin + length) lie, and which can be verified without the rest of it. False: there are none such, or their
      * checksums are damaged. May be NULL. */
@@ -142,8 +150,10 @@ struct leat_source_vtable {
      * is the index in `samples` of the one that is to blame, or `n` if that is not known. */
     int (*compute)(struct leat_source *source, const size_t *fields, size_t n_fields, const uint64_t *samples, size_t n,
                    struct leat_values *out, size_t *failed, struct leat_error *error);
-    /* COMPUTED fields: the bytes of a value that varies, without reading it. May be NULL. */
+    /* The bytes of a value that varies, without reading it; UINT64_MAX: not known here. May be NULL. */
     uint64_t (*length)(struct leat_source *source, size_t field, uint64_t sample);
+    /* COMPUTED fields: a value that lies in memory as long as the source is open. May be NULL. */
+    const uint8_t *(*in_memory)(const struct leat_source *source, size_t field, uint64_t sample, uint64_t *bytes);
     /* EXTENT fields: a file; release it with leat_io_release. It does not wait: what must be opened first is opened by
      * reading it (leat_io_open_listed). A file that differs from what the source was opened with (size, time) is
      * LEAT_E_CHANGED then. */

@@ -11,6 +11,7 @@
 #include "plan/groups.h"
 #include "plan/lengths.h"
 #include "plan/log.h"
+#include "plan/members.h"
 #include "plan/weighted.h"
 
 #define TOP (UINT64_C(1) << 63) /* in the hash of the log, beside a number of rows */
@@ -45,6 +46,8 @@ uint64_t leat_plan_order_hash(const struct leat_plan *plan)
             h = leat_key_mix(h, leat_lengths_hash(o->lengths));
         if (o->groups && !o->groups->buckets) /* not of those by length: states keep their hashes */
             h = leat_key_mix(h, o->groups->hash);
+        if (o->members)
+            h = leat_key_mix(h, o->members->hash);
     }
     return plan->n_points ? leat_key_mix(h, leat_plan_schedule_hash(plan)) : h;
 }

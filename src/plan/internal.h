@@ -11,6 +11,7 @@
  *     best_fit.c  documents -> rows that cut none of them; samples -> batches whose costs have a bound
  *     packed.c    a row of a pass -> the pieces of documents that it is made of
  *     groups.c    samples -> batches of about one length or cost
+ *     members.c   a group and the key of a row -> the member that it draws
  *     order.c     one pass of one source: index in the pass -> position
  *     lengths.c   running sums of the tokens of a source's rows
  *     mixture.c   index in a phase of several sources -> (source, how many rows it gave before)
@@ -48,6 +49,7 @@ struct leat_plan {
     struct leat_source_order *sources;
     uint32_t n_sources;
     bool packed;            /* some source is */
+    bool draws;             /* rows of some source are groups, of which each draws a member */
     bool mixed;             /* rows come from a stream over all epochs: several sources, or epoch_rows given */
     bool varies;            /* mixed: epochs end when sources are through */
     uint64_t epoch_rows;    /* mixed: of each epoch; if that varies, at most, or 0 */

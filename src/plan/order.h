@@ -11,7 +11,7 @@
 /* One source's order. */
 struct leat_source_order {
     enum leat_order order;
-    uint64_t count;      /* samples, or rows of a packed source */
+    uint64_t count;      /* samples, or rows of a packed source, or groups of which each row draws one */
     uint64_t rows;       /* of a pass; for a LIST: see the list */
     uint64_t block_rows; /* BLOCKS: at most count */
     bool replacement;
@@ -23,6 +23,7 @@ struct leat_source_order {
     struct leat_packing *packing;
     struct leat_lengths *lengths; /* if shares are of tokens and rows vary in length */
     struct leat_groups *groups;
+    struct leat_members *members; /* of the groups that are counted in the place of samples */
 };
 
 /* The state that a run of rows of one pass can share. Zero is a valid start. */

@@ -15,6 +15,7 @@
 #include "plan/hash.h"
 #include "plan/lengths.h"
 #include "plan/list.h"
+#include "plan/members.h"
 #include "plan/numbers.h"
 #include "plan/packed.h"
 #include "plan/weighted.h"
@@ -47,6 +48,8 @@ static json_t *source_json(const struct leat_plan *p, uint32_t k)
         bad |= json_object_set_new(o, "groups", json_integer((json_int_t)s->groups->n));
         bad |= json_object_set_new(o, "groups_hash", leat_json_hex64(s->groups->hash));
     }
+    if (s->members)
+        bad |= json_object_set_new(o, "members_hash", leat_json_hex64(s->members->hash));
     if (p->mixed)
         bad |= json_object_set_new(o, "exhausted", json_string(exhausted_names[s->exhausted]));
     if (s->limit)
@@ -92,6 +95,7 @@ static uint64_t hash_of(const struct leat_plan *p)
         h = leat_key_mix(h, s->packing ? s->packing->hash : 0);
         h = leat_key_mix(h, s->weights ? s->weights->hash : s->list ? s->list->hash : 0);
         h = leat_key_mix(h, p->fair ? leat_lengths_hash(s->lengths) : 0);
+        h = s->members ? leat_key_mix(h, s->members->hash) : h;
     }
     return h;
 }

@@ -13,6 +13,7 @@
 #include "plan/groups.h"
 #include "plan/lengths.h"
 #include "plan/list.h"
+#include "plan/members.h"
 #include "plan/packed.h"
 #include "plan/phase.h"
 #include "plan/rest.h"
@@ -40,6 +41,14 @@ static int make_source(const struct leat_plan_source *from, uint32_t k, uint64_t
     if (from->count >= LEAT_PLAN_MAX_ROWS)
         return leat_fail(error, LEAT_E_RANGE, "source %u has %llu samples: at most 2^63 - 1", k,
                          (unsigned long long)from->count);
+    if (from->one_of) {
+        int rc = from->pack || from->group
+                     ? leat_fail(error, LEAT_E_INVALID, "groups that draw a member are neither cut nor put together")
+                     : leat_members_new(from->one_of, from->count, &o->members, error);
+        if (rc)
+            return rc;
+        o->count = o->rows = o->members->n;
+    }
     if (from->group && (o->packing || (s->order != LEAT_ORDER_SEQUENTIAL && s->order != LEAT_ORDER_SHUFFLED)))
         return leat_fail(error, LEAT_E_INVALID, "batches by size are of samples, in order or shuffled");
     if (from->group) {
@@ -254,6 +263,7 @@ int leat_plan_new(const struct leat_plan_spec *spec, struct leat_plan **out, str
         uint32_t k = p->n_sources;
         rc = make_source(&spec->sources[k], k, spec->seed, &p->sources[k], error);
         p->packed |= p->sources[k].packing != NULL;
+        p->draws |= p->sources[k].members != NULL;
         if (!rc && p->mixed && p->sources[k].groups)
             rc = leat_fail(error, LEAT_E_INVALID, "the rows of a mixture are no batches by size");
         if (rc) {
@@ -291,6 +301,7 @@ void leat_plan_free(struct leat_plan *plan)
         leat_packing_free(plan->sources[k].packing);
         leat_lengths_free(plan->sources[k].lengths);
         leat_groups_free(plan->sources[k].groups);
+        leat_members_free(plan->sources[k].members);
     }
     for (uint32_t i = 0; i < plan->n_points; i++)
         leat_free(plan->points[i].sums);

@@ -11,6 +11,7 @@
 #include "plan/geometry.h"
 #include "plan/list.h"
 #include "plan/log.h"
+#include "plan/members.h"
 #include "plan/order.h"
 #include "plan/packed.h"
 #include "plan/timeline.h"
@@ -103,6 +104,13 @@ static size_t read_run(struct reader *r, uint64_t row, uint64_t n)
     return run;
 }
 
+/* The position of a piece's sample: of a group, that of the member which is the i-th draw under a row's key. */
+static uint64_t member_of(const struct leat_plan *plan, const struct leat_piece *piece, uint64_t key, unsigned i)
+{
+    const struct leat_members *members = plan->sources[piece->source].members;
+    return members ? leat_members_draw(members, piece->position, key, i) : piece->position;
+}
+
 /* Rows numbered from `number` on, with the samples planned for `row` and after it. */
 static void fill(struct reader *r, uint64_t key, uint64_t number, uint64_t row, bool valid, uint64_t n,
                  struct leat_plan_row *rows)
@@ -115,6 +123,8 @@ static void fill(struct reader *r, uint64_t key, uint64_t number, uint64_t row, 
                 .key = leat_key_mix(key, number + i),
                 .piece = {.source = r->sources[i], .position = r->positions[i], .count = UINT64_MAX},
                 .valid = valid};
+        for (size_t i = 0; r->plan->draws && i < run; i++)
+            rows[i].piece.position = member_of(r->plan, &rows[i].piece, rows[i].key, 0);
         for (size_t i = 0; r->plan->packed && i < run; i++)
             if (r->plan->sources[r->sources[i]].packing) {
                 rows[i].piece.begin = r->plan->mixed ? r->passes[i] : r->epoch;
@@ -261,6 +271,7 @@ static struct leat_piece draw_other(const struct leat_plan *plan, uint64_t epoch
         return (struct leat_piece){0};
     uint64_t key = leat_key_mix(leat_plan_key(plan->seed, epoch, row), tag);
     piece.position = another(o, list, key, n, piece.position);
+    piece.position = member_of(plan, &piece, key, n);
     return piece;
 }
 
@@ -299,6 +310,11 @@ int leat_plan_pieces(const struct leat_plan *plan, struct leat_plan_row *rows, s
             rows[i].piece = *all;
         }
     return LEAT_OK;
+}
+
+bool leat_plan_draws(const struct leat_plan *plan)
+{
+    return plan->draws;
 }
 
 uint64_t leat_plan_piece_of(const struct leat_plan *plan, const struct leat_piece *piece)

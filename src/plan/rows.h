@@ -43,6 +43,8 @@ uint64_t leat_plan_piece_of(const struct leat_plan *plan, const struct leat_piec
  * an epoch that has none, or decisions were folded that it needs. NOMEM. */
 int leat_plan_mix_counts(const struct leat_plan *plan, uint64_t epoch, uint64_t rows, uint64_t *counts);
 
+/* Whether rows draw the members of groups: then positions of orders and lists are not those of samples. */
+bool leat_plan_draws(const struct leat_plan *plan);
 uint64_t leat_plan_key(uint64_t seed, uint64_t epoch, uint64_t row);
 /* The substitute of a broken sample at attempt 0 to 15: a pure function of (seed, epoch, row, attempt). Its count is 0
  * if leat_plan_rows would return LEAT_E_RANGE. */

@@ -21,6 +21,7 @@
 #define LEAT_TAG_SUBSTITUTE ((UINT64_C(1) << 63) | 2)
 #define LEAT_TAG_COMPANION ((UINT64_C(1) << 63) | 3)
 #define LEAT_TAG_BINS ((UINT64_C(1) << 63) | 4)
+#define LEAT_TAG_MEMBER ((UINT64_C(1) << 63) | 6)
 
 struct leat_position {
     uint64_t epoch, row; /* of a plan of groups, `row` counts these */
@@ -95,8 +96,9 @@ struct leat_plan_source {
     uint64_t tokens;               /* of each of its rows; 0 and row_tokens NULL: shares are of rows */
     const uint64_t *row_tokens;    /* of each of its samples, if they vary; at most 2^28. Copied, 4 bytes each */
     struct leat_order_spec order;
-    const struct leat_pack_spec *pack;   /* NULL: a row is a sample */
-    const struct leat_group_spec *group; /* NULL: batches have the same number of rows */
+    const struct leat_pack_spec *pack;        /* NULL: a row is a sample */
+    const struct leat_group_spec *group;      /* NULL: batches have the same number of rows */
+    const struct leat_one_of_options *one_of; /* NULL: a row is no group of samples */
 };
 
 struct leat_plan_spec {

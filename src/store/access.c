@@ -522,6 +522,8 @@ bool leat_store_piece(struct leat_source *source, uint64_t sample, struct leat_e
         return false; /* the checksum of the whole value is in its record */
     uint64_t payloads = s->groups[g].offset + LEAT_STORE_GROUP_HEADER, from = extent->offset + begin - payloads,
              end = leat_store_align(from + length, page);
+    if (extent->offset < payloads || from + length > s->groups[g].payload_bytes)
+        return false; /* a value of fixed size */
     end = end < s->groups[g].payload_bytes ? end : s->groups[g].payload_bytes;
     from &= ~(page - 1);
     *extent = (struct leat_extent){.file = file_for(s, 0), .offset = payloads + from, .length = end - from};

@@ -74,6 +74,13 @@ MUTATIONS = [
         ("c:plan/weighted",),
     ),
     Mutation(
+        "a group draws the same member in each epoch",
+        "src/plan/members.c",
+        "leat_key_mix(row_key, LEAT_TAG_MEMBER)",
+        "leat_key_mix(0, LEAT_TAG_MEMBER)",
+        ("py:test_one_of.py::test_a_row_draws_the_member_that_the_page_on_order_says",),
+    ),
+    Mutation(
         "a document does not go into a row that it fills",
         "src/plan/best_fit.c",
         "bitmap_next(has, k), room",

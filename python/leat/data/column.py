@@ -6,9 +6,13 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from .. import _leat
 from .dataset import Dataset
 from .packing import pack_of
+
+READ = 1 << 16  #: texts read at a time
 
 
 def opened(field: str, **options: Any) -> _leat.Loader:
@@ -28,3 +32,18 @@ def batches(ds: Dataset, field: str, rows: int) -> Iterator[_leat.Batch]:
             yield batch
     finally:
         core.close()
+
+
+def texts(ds: Dataset, name: str) -> tuple[list[str], np.ndarray[Any, np.dtype[np.int64]]]:
+    """The different texts of a field, sorted, and the number of each sample's among them."""
+    seen: dict[str, int] = {}
+    codes = np.empty(len(ds), np.int64)
+    at = 0
+    for batch in batches(ds, name, READ):
+        found = batch.text(0)
+        codes[at : at + len(found)] = [seen.setdefault(text, len(seen)) for text in found]
+        at += len(found)
+    order = sorted(seen)
+    rank = np.empty(len(seen), np.int64)
+    rank[[seen[text] for text in order]] = np.arange(len(order))
+    return order, rank[codes] if len(ds) else codes

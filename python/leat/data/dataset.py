@@ -128,8 +128,8 @@ class Dataset:
         If the values lie in one piece, the array is read-only and not a copy; otherwise they are gathered. Checksums
         are verified. With ``copy=True`` the array is a writable copy. bfloat16, which numpy lacks, becomes float32.
 
-        ``"tokens.length"`` is the number of elements of arrays that vary in length, as in :meth:`where`: int64, from
-        what the file says of them, without reading any.
+        ``"tokens.length"`` is the number of elements of arrays that vary in length, as in :meth:`where`, or of bytes of
+        texts: int64, from what the file says of them, without reading any.
 
         Raises:
             KeyError: there is no such field.
@@ -161,13 +161,15 @@ class Dataset:
         return array.copy() if copy else array
 
     def _lengths_of(self, name: str) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """The number of entries in the first dimension of each value of an array that varies in it."""
+        """The number of entries in the first dimension of each value of an array that varies in it; bytes of texts."""
         index, field = self._find(name)
-        if field.kind != "array" or not field.shape or field.shape[0] is not None:
-            raise TypeError(f"field {name!r} is {field}: arrays whose first dimension is None have lengths")
-        item = 2 if field.dtype == "bfloat16" else np.dtype(field.dtype).itemsize
-        each = item * math.prod(n or 1 for n in field.shape[1:])
-        return np.asarray(self._handle.column(index, False, True)).astype(np.int64) // each
+        each = 1
+        if field.kind == "array" and field.shape[:1] == (None,):
+            item = 2 if field.dtype == "bfloat16" else np.dtype(field.dtype).itemsize
+            each = item * math.prod(n or 0 for n in field.shape[1:])
+        elif field.kind not in ("bytes", "str"):
+            raise TypeError(f"field {name!r} is {field}, which does not vary in length")
+        return np.asarray(self._handle.column(index, False, True)).astype(np.int64) // max(each, 1)
 
     def _find(self, name: str) -> tuple[int, Field]:
         for i, (n, field) in enumerate(self._fields):
@@ -244,14 +246,18 @@ class Dataset:
         >>> leat.open(path).select([5, 3]).ids.tolist()
         [5, 3]
         """
+        array = self._positions(positions)
+        return Dataset(self._handle.select(array), (self, "select", array))
+
+    def _positions(self, positions: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """Positions or a mask as positions, none negative."""
         arrow = from_arrow(positions)
         array = np.asarray(positions) if arrow is None and hasattr(positions, "__len__") else arrow
         if array is not None and array.dtype == np.bool_:
             if array.shape != (self._count,):
                 raise IndexError(f"the mask has shape {array.shape}: it must be ({self._count},), one bool per sample")
             array = np.flatnonzero(array)
-        array = positions_array(positions if array is None else array, self._count)
-        return Dataset(self._handle.select(array), (self, "select", array))
+        return positions_array(positions if array is None else array, self._count)
 
     def where(self, clause: str) -> Dataset:
         """The samples for which an SQL expression is true: the part behind WHERE, over the fields of a sample.
@@ -320,7 +326,7 @@ class Dataset:
             return (_unpickle_open, (*self._recipe[1:], self.fingerprint))
         if self._recipe[0] == "concat":
             return (_unpickle_concat, self._recipe[1:])
-        if self._recipe[0] in ("arrays", "source", "zip"):
+        if self._recipe[0] in ("arrays", "source", "zip", "windows"):
             return (_unpickle_made, (*self._recipe, self.fingerprint))
         if self._recipe[1] == "select":
             return (_unpickle_view, (self._recipe[0], "packed", *_pack(self._recipe[2])))
@@ -409,7 +415,7 @@ def _unpickle_open(path: str | list[str], *args: Any) -> Dataset:
 
 
 def _unpickle_made(kind: str, *args: Any) -> Dataset:
-    from . import made
+    from . import made, windows
 
     *given, fingerprint = args
     dataset = (
@@ -417,6 +423,8 @@ def _unpickle_made(kind: str, *args: Any) -> Dataset:
         if kind == "arrays"
         else made.from_source(given[0], timeout_s=given[1])
         if kind == "source"
+        else windows.windows(*given)
+        if kind == "windows"
         else made.zipped(*given)
     )
     if dataset.fingerprint != fingerprint:

@@ -40,7 +40,7 @@ class PackedRows(Dataset):
         multiple: int = 1,
         program: str | None = None,
     ) -> None:
-        super().__init__(documents._handle, (documents, name, length, how, bos, eos, fill, seed, multiple, program))
+        super().__init__(documents._part(), (documents, name, length, how, bos, eos, fill, seed, multiple, program))
         self.documents, self.length, self.how, self.multiple = documents, length, how, multiple
         self._name, self._bos, self._eos, self._fill, self._seed = name, bos, eos, fill, seed
         self._chain = None if program is None else Chained(documents.schema[name], name, program)

@@ -34,6 +34,8 @@ def _parts(dataset: Dataset) -> Iterable[Dataset]:
     kind, *rest = dataset._recipe
     if not isinstance(kind, str):
         return [kind]  # the base of a view, or the documents of packed rows
+    if kind == "windows":
+        return rest[:1]
     return rest[0] if kind == "concat" else rest[0].values() if kind == "zip" else ()
 
 

@@ -67,7 +67,7 @@ class Deciding(Steering):
         if feedback is None:
             return log
         if not isinstance(dataset, Dataset) or type(dataset) is not Dataset:
-            raise ValueError("feedback= selects samples of a data set, not of a mixture or of packed rows")
+            raise ValueError("feedback= selects samples of a data set, not of a mixture, of packed rows or of groups")
         if sampler is not None:
             raise ValueError(
                 "feedback= decides itself which samples come: give the part of the data set that a sampler would give, "

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import check
 from ..data.dataset import Dataset
+from ..data.one_of import OneOf
 from ..data.packing import PackedRows
 from ..data.schema import Field
 from .samplers import digest
@@ -67,6 +67,11 @@ def grouping_of(
 
 
 def _check_samples(dataset: Any, goes: str, global_batch_size: Any) -> None:
+    if isinstance(dataset, OneOf):
+        raise TypeError(
+            "batches by size need the lengths or costs of rows before these are drawn, and a row of leat.one_of has "
+            "those of its member: give batch_size"
+        )
     if not isinstance(dataset, Dataset) or isinstance(dataset, PackedRows):
         what = "a Mix" if not isinstance(dataset, Dataset) else f"packed rows ({dataset!r})"
         raise TypeError(f"{goes}, not with {what}")
@@ -130,15 +135,7 @@ def _column(dataset: Dataset, name: str) -> np.ndarray[Any, Any]:
     base = name.removesuffix(".length")
     if base == name or base not in dataset.schema:
         raise KeyError(f"there is no column {name!r} whose numbers could be costs")
-    at, field = dataset._find(base)
-    if not _varies(field):
-        raise TypeError(f"field {base!r} is {field}, which does not vary in length: all samples would cost the same")
-    lengths = np.asarray(dataset._handle.column(at, False, True))
-    if field.kind != "array":
-        return lengths
-    item = np.dtype("uint16" if field.dtype == "bfloat16" else field.dtype).itemsize
-    each = item * math.prod(int(n or 0) for n in field.shape[1:])
-    return lengths // np.uint64(each) if each else np.zeros(len(dataset), np.uint64)
+    return dataset._lengths_of(base)
 
 
 def _varies(field: Field) -> bool:

@@ -17,6 +17,7 @@ import numpy as np
 
 from .. import check
 from ..data import dataset as datasets
+from ..data.one_of import OneOf
 from ..data.packing import PackedRows
 from ..errors import ChangedError, InvalidError, MissingFileError, StateError, UnsupportedError
 from ..files import whole
@@ -55,14 +56,16 @@ _MAKERS: dict[str, Callable[..., Any]] = {
     "tables": _open_tables,
     "concat": datasets._unpickle_concat,
     "zip": partial(datasets._unpickle_made, "zip"),
+    "windows": partial(datasets._unpickle_made, "windows"),
     "view": datasets._unpickle_view,
     "mix": mixing._unpickle,
     "mix by": mixing._unpickle_by,
     "mix inferred": mixing._unpickle_inferred,
     "schedule": Schedule,
     "packed": PackedRows,
+    "one_of": OneOf,
 }
-_NAMES = {make: name for name, make in _MAKERS.items()} | {datasets._unpickle_made: "zip"}
+_NAMES = {make: name for name, make in _MAKERS.items()}
 
 
 class Folder:
@@ -152,8 +155,8 @@ def _plain_dataset(value: Any, folder: Folder) -> Any:
     make, args = value.__reduce__()[:2] if isinstance(value, (datasets.Dataset, Mix, Schedule)) else (None, ())
     if make is datasets._unpickle_made and hasattr(args[1], "opened"):
         make, args = _open_tables, args[1].opened
-    memory = make is datasets._unpickle_made and args[0] != "zip"
-    if make not in _NAMES or memory:
+    name = _NAMES.get(make) if make is not datasets._unpickle_made else args[0] if args[0] in _MAKERS else None
+    if name is None:
         raise UnsupportedError(
             f"a plan of rows names its data by files, and {value!r:.80} lies in the memory of this process: write it "
             "first (leat.Writer, leat pack), then open the file"
@@ -162,7 +165,7 @@ def _plain_dataset(value: Any, folder: Folder) -> Any:
         args = args[:-1]  # how sources may be called besides: nobody asks there
     elif make is datasets._unpickle_made:
         args = args[1:]
-    return {"made": _NAMES[make], "of": [_plain(a, folder) for a in args]}
+    return {"made": name, "of": [_plain(a, folder) for a in args]}
 
 
 def value_of(plain: Any, folder: Folder) -> Any:

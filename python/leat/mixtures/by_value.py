@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .. import check
-from ..data.column import batches
+from ..data.column import texts
 from ..data.dataset import Dataset, no_dataset
 from ..data.packing import PackedRows
 from .keys import Keys, checked_weights
@@ -19,7 +19,6 @@ from .keys import Keys, checked_weights
 Codes = np.ndarray[Any, np.dtype[np.int64]]
 OTHERS = "others"  #: the name of the source that ``...`` stands for
 SHOWN = 8  #: values named in an error
-READ = 1 << 16  #: texts read at a time
 
 
 @dataclass
@@ -57,7 +56,7 @@ def read_column(ds: Dataset, name: str) -> Column:
     """
     field = ds._find(name)[1]
     if field.kind == "str":
-        return Column(name, *_texts(ds, name))
+        return Column(name, *texts(ds, name))
     whole = field.kind == "array" and not field.shape and field.dtype.removeprefix("u").startswith(("int", "bool"))
     if not whole:
         floats = field.kind == "array" and not field.shape
@@ -70,20 +69,6 @@ def read_column(ds: Dataset, name: str) -> Column:
     return Column(name, values.tolist(), np.asarray(codes, np.int64).reshape(-1), classes)
 
 
-def _texts(ds: Dataset, name: str) -> tuple[list[str], Codes]:
-    seen: dict[str, int] = {}
-    codes = np.empty(len(ds), np.int64)
-    at = 0
-    for batch in batches(ds, name, READ):
-        texts = batch.text(0)
-        codes[at : at + len(texts)] = [seen.setdefault(text, len(seen)) for text in texts]
-        at += len(texts)
-    order = sorted(seen)
-    rank = np.empty(len(seen), np.int64)
-    rank[[seen[text] for text in order]] = np.arange(len(order))
-    return order, rank[codes] if len(ds) else codes
-
-
 def _checked(ds: Any, column: Any) -> tuple[str, ...]:
     if not isinstance(ds, Dataset):
         raise no_dataset("leat.Mix.by takes a data set", ds)
@@ -92,6 +77,7 @@ def _checked(ds: Any, column: Any) -> tuple[str, ...]:
             "packed rows have tokens of several documents: divide the documents, and pack each part with "
             "leat.Mix.by(documents, ...).map(lambda part: leat.pack_rows(part, ...))"
         )
+    ds._part()  # refuses rows of leat.one_of
     columns = (column,) if isinstance(column, str) else tuple(column)
     if not columns or not all(isinstance(name, str) for name in columns):
         raise TypeError(f"column is the name of a field, or a tuple of names, not {column!r:.60}")

@@ -14,6 +14,7 @@ import numpy as np
 from .. import _leat, check
 from ..data.column import opened
 from ..data.dataset import Dataset
+from ..data.one_of import handle_of, one_of_of
 from ..data.packing import PackedRows, pack_of
 from ..data.schema import Field
 from ..data.tokenizers import Tokenizers, compare
@@ -408,8 +409,9 @@ class Mix(Mixed):
         return {
             "sources": [
                 {
-                    "dataset": source._handle,
+                    "dataset": handle_of(source),
                     "pack": pack_of(source),
+                    "one_of": one_of_of(source),
                     "share": share,
                     "exhausted": EXHAUSTED[word],
                     "limit": limit,
@@ -517,7 +519,7 @@ def token_lengths(dataset: Dataset, name: str) -> np.ndarray[Any, np.dtype[np.in
 def source_options(dataset: Dataset | Mix | Schedule, global_batch: int) -> dict[str, Any]:
     """The data that a loader reads, among the options of ``_leat.Loader.open``."""
     if isinstance(dataset, Dataset):
-        return {"dataset": dataset._handle, "pack": pack_of(dataset)}
+        return {"dataset": handle_of(dataset), "pack": pack_of(dataset), "one_of": one_of_of(dataset)}
     return {"mix": dataset._options(global_batch)}
 
 

@@ -21,6 +21,7 @@ from ray.data.datasource import Datasource, ReadTask
 from .. import _leat
 from ..data.dataset import Dataset, no_dataset
 from ..data.dataset import open as open_dataset
+from ..data.one_of import OneOf
 from ..data.packing import PackedRows, pack_of
 from .blocks import column_of
 
@@ -65,6 +66,8 @@ def read(
     """
     if isinstance(src, (str, os.PathLike, list, tuple)):
         src = open_dataset(src)
+    if isinstance(src, OneOf):
+        raise TypeError("rows of leat.one_of are drawn by a loader (leat.ray.Loader): read its .samples")
     if not isinstance(src, Dataset):
         raise no_dataset("read takes a path, a list of paths or a data set", src)
     source = LeatDatasource(src, columns_of(src, columns))
@@ -200,7 +203,7 @@ def has_index(ds: Dataset) -> bool:
     kind = ds._recipe[0]
     if isinstance(kind, Dataset):  # a view
         return has_index(kind)
-    parts = ds._recipe[1] if kind in ("concat", "zip") else ()
+    parts = ds._recipe[1] if kind in ("concat", "zip") else ds._recipe[1:2] if kind == "windows" else ()
     return kind != "source" and all(map(has_index, parts.values() if isinstance(parts, dict) else parts))
 
 
