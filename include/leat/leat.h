@@ -672,57 +672,6 @@ enum leat_order {
 enum leat_tail { LEAT_TAIL_PAD = 0, LEAT_TAIL_DROP, LEAT_TAIL_UNEVEN };
 enum leat_on_error { LEAT_ON_ERROR_RAISE = 0, LEAT_ON_ERROR_SKIP, LEAT_ON_ERROR_SUBSTITUTE };
 
-/* The way rows are made of documents. */
-enum leat_pack_how {
-    LEAT_PACK_CUT = 0, /* joined in the order of an epoch and cut; SHUFFLED permutes the documents, and then the rows */
-    LEAT_PACK_BEST_FIT, /* no document is cut that fits into a row: best-fit decreasing (docs/order.md) */
-    LEAT_PACK_PAD       /* one document a row */
-};
-
-/* Rows of `length` elements, made of the values of one field ("documents"). With BEST_FIT and PAD a document longer
- * than a row is cut into pieces of `length` and the rest. Instead of the data set's fields, the program has
- *
- *     the field itself, of shape (length)
- *     "doc_ids"      i64, the sample id of each element's document; -1 on padding
- *     "positions"    i64, 0, 1 ... from each document's first element in the row
- *     "loss_mask"    bool, false on padding
- *
- * The row after the last cut is padded, or left out with LEAT_TAIL_DROP. The ids of a batch are row numbers. */
-struct leat_pack_options {
-    const char *field;      /* integers, one dimension, which may vary */
-    uint64_t length;        /* BEST_FIT: at most 2^24 */
-    bool has_bos, has_eos;  /* whether one element is put before and behind each document */
-    int64_t bos, eos, fill; /* u64 values as their bits */
-    enum leat_pack_how how;
-    uint64_t seed; /* BEST_FIT: decides between documents of one length */
-    /* BEST_FIT: each document of a row is followed by padding up to a multiple of this, as attention over sequences of
-     * varying length may want. It divides `length`. 0 is 1: none. */
-    uint64_t multiple;
-    const char *chain; /* NULL, or a program of one chain that makes each document's tokens, labels and loss_mask */
-};
-
-/* The rows of BEST_FIT: row k has documents[begin[k]] to documents[begin[k + 1] - 1], or the rest of these when pieces
- * of `length` are cut off. `documents` has room for n numbers, `begin` for n + 2; `*rows` is how many there are. With a
- * `multiple`, `lengths` are those rounded up to it. Takes O(n log n) time, 16 bytes a document and 20 a row of memory.
- * Any thread. Errors: INVALID (length), RANGE (n), NOMEM. */
-LEAT_API int leat_pack_best_fit(const uint32_t *lengths, uint64_t n, uint64_t length, uint64_t seed, uint64_t *rows,
-                                uint32_t *begin, uint32_t *documents, struct leat_error *error);
-
-/* A batch of a rank has samples of about one length, so that little of it is padding: a sample is in the first bucket
- * whose width is not below its length, and samples of a bucket come together, rows times width at most `elements`. Or,
- * with `costs`, any samples whose costs sum to at most `elements`, by best fit (docs/order.md, "Batches by cost").
- * Batches of a rank are the unit of positions, and each step has one for each rank. `batch_size` must be 1. */
-struct leat_bucket_options {
-    const char *field;      /* whose lengths count: elements of the first dimension; bytes for text and bytes */
-    uint64_t elements;      /* with costs 1 to 2^48; else 0: any number, if */
-    uint64_t rows;          /* ... at most so many rows are stated; 0: any number */
-    const uint64_t *widths; /* rising, the last not below the longest sample. Copied */
-    size_t n_widths;        /* 0: eight to each doubling */
-    const uint64_t *costs;  /* in the place of `field`: one for each position, 0 to 2^48. Not kept; NULL: by length */
-    uint64_t n_costs;
-    bool oversize_alone; /* a sample that costs more than `elements` is a batch; false: an error that names it */
-};
-
 struct leat_executor;
 struct leat_pinning; /* leat/device.h */
 struct leat_loader_options {
@@ -992,6 +941,7 @@ LEAT_API uint64_t leat_order_substitute(uint64_t row_key, unsigned attempt, uint
 #include "leat/chain.h"
 #include "leat/mixtures.h"
 #include "leat/one_of.h"
+#include "leat/packing.h"
 #include "leat/port.h"
 
 #ifdef __cplusplus
