@@ -1,5 +1,6 @@
 /*
- * A read of residues is one read of the bytes that they lie in, and copies line after line.
+ * A read of residues copies line after line: out of the mapping of a plain file, else of one read of the bytes that
+ * they lie in.
  *
  *     residues      [begin ......................... end)
  *                      |                               \
@@ -18,6 +19,7 @@
 #include "base/error.h"
 #include "base/search.h"
 #include "io/guard.h"
+#include "io/helpers.h"
 #include "kernels/residues.h"
 
 enum { KEPT = 64 << 10, IDLE = 16 };
@@ -27,6 +29,8 @@ struct residues {
     const struct leat_sequence_index *index;
     enum leat_sequence_text text;
     struct leat_io_file *from;
+    const uint8_t *base; /* its mapping; NULL: it is read */
+    struct leat_io_pace pace;
     pthread_mutex_t lock; /* of what follows; only ever tried, because it may be held for ever after a fork */
     struct reading *idle; /* kept for the next reads */
     unsigned n_idle;
@@ -81,125 +85,141 @@ static uint64_t even_place(const struct leat_sequence_record *r, enum leat_seque
     return r->at + r->begin[t] + (r->line[t] ? n / r->line[t] * r->width[t] + n % r->line[t] : n);
 }
 
-/* Inside leat_guarded: the index may be mapped. */
-static int find(void *user)
+/* Finds the place of the residue in a record, of which it is. */
+static void find_in_record(struct finding *g)
 {
-    struct finding *g = user;
     const struct leat_sequence_index *x = g->f->index;
     const enum leat_sequence_text t = g->f->text;
-    g->record = LEAT_BISECT(k, 1, x->count, x->records[k].first <= g->residue) - 1;
-    memcpy(g->r, &x->records[g->record], sizeof g->r);
     const struct leat_sequence_record *r = g->r;
     g->even = UINT64_MAX;
     g->at = even_place(r, t, g->residue - r->first);
     g->skip = 0;
     g->end = g->at + 1;
     if (!(r->uneven & 1u << t))
-        return LEAT_OK;
+        return;
     const struct leat_sequence_point *p = x->points[t];
     const uint64_t first = LEAT_BISECT(j, 0, x->n_points[t], p[j].residue < r->first),
                    next = LEAT_BISECT(j, first, x->n_points[t], p[j].residue <= g->residue);
     g->even = first < x->n_points[t] ? p[first].residue : UINT64_MAX;
     if (g->residue < g->even)
-        return LEAT_OK;
+        return;
     g->at = p[next - 1].at;
     g->skip = g->residue - p[next - 1].residue;
     g->end = next < x->n_points[t] && p[next].residue < r[1].first  ? p[next].at
              : t == LEAT_RESIDUES && x->kind == LEAT_SEQUENCE_FASTQ ? r->at + r->begin[1]
                                                                     : r[1].at;
-    return LEAT_OK;
+}
+
+/* Inside leat_guarded: the index may be mapped. */
+static void find(struct finding *g)
+{
+    const struct leat_sequence_index *x = g->f->index;
+    g->record = LEAT_BISECT(k, 1, x->count, x->records[k].first <= g->residue) - 1;
+    memcpy(g->r, &x->records[g->record], sizeof g->r);
+    find_in_record(g);
 }
 
 /* ---- copying --------------------------------------------------------------------------------- */
 
-/* The index does not fit the file, or no longer: without it, the next opening makes it anew. */
-static int changed(const struct reading *v, uint64_t record, uint64_t at)
-{
-    const struct residues *f = v->file;
-    const struct leat_kept *kept = &f->index->kept;
-    const bool gone = !kept->path || leat_kept_forget(kept->path, kept->inode);
-    return leat_fail_at(
-        &v->outer->error, LEAT_E_CHANGED, f->file.path, (int64_t)at,
-        "%s, record %" PRIu64 ", byte %" PRIu64 ": its lines do not end where %s%s says: %s%s%s%sopen it again",
-        f->file.path, record, at, f->index->from_fai ? f->file.path : "its index", f->index->from_fai ? ".fai" : "",
-        f->index->from_fai ? "remove that, or make it anew, and " : "the file was changed; ", gone ? "" : "remove ",
-        gone ? "" : kept->path, gone ? "" : " and ");
-}
-
-struct source {
-    const uint8_t *bytes; /* the byte `at` of the file */
+/* The residues of a request, out of the bytes [at, end) of the file. */
+struct unfolding {
+    struct finding next; /* the first residue that is not copied yet */
+    const uint8_t *bytes;
     uint64_t at, end;
+    uint8_t *to;
+    uint64_t left;
+    uint64_t wrong; /* the byte at which the file does not fit its index */
 };
 
-/* Lines of one width: n residues from number `k` of the record on. Returns how many are good. */
-static uint64_t copy_even(const struct leat_sequence_record *r, enum leat_sequence_text t, uint64_t k, uint64_t n,
-                          const struct source *s, uint8_t *to)
+/* Lines of one width: n residues from number `k` of the record on. */
+static bool copy_even(const struct unfolding *u, enum leat_sequence_text t, uint64_t k, uint64_t n)
 {
-    const uint64_t line = r->line[t] ? r->line[t] : UINT64_MAX, between = r->width[t] - r->line[t];
-    const uint64_t at = even_place(r, t, k);
-    if (at < s->at || at > s->end)
-        return 0;
-    const uint8_t *from = s->bytes + (at - s->at), *const end = s->bytes + (s->end - s->at);
-    uint64_t left = line - k % line, done = 0;
-    while (done < n) {
-        const uint64_t part = n - done < left ? n - done : left;
-        if ((uint64_t)(end - from) < part || !leat_residues_copy(to + done, from, (size_t)part))
-            return done;
-        done += part;
-        from += part;
-        left = line;
-        for (uint64_t i = 0; done < n && i < between; i++, from++)
-            if (from >= end || !leat_is_white(*from))
-                return done;
+    const struct leat_sequence_record *r = u->next.r;
+    const uint64_t line = r->line[t] ? r->line[t] : UINT64_MAX, at = even_place(r, t, k),
+                   last = even_place(r, t, k + n - 1);
+    return at >= u->at && last >= at && last < u->end && r->width[t] >= r->line[t] &&
+           leat_residues_copy(u->to, u->bytes + (at - u->at), (size_t)n, (size_t)(line - k % line), (size_t)line,
+                              r->width[t] - r->line[t]);
+}
+
+/* The first byte of n residues, or between their lines, that is another one than the index says. */
+static uint64_t find_wrong(const struct unfolding *u, enum leat_sequence_text t, uint64_t k, uint64_t n)
+{
+    uint64_t behind = even_place(u->next.r, t, k), at = behind;
+    for (uint64_t i = 0; i < n; i++, behind = at + 1) {
+        at = even_place(u->next.r, t, k + i);
+        for (uint64_t white = behind; white < at; white++)
+            if (white < u->at || white >= u->end || !leat_is_white(u->bytes[white - u->at]))
+                return white;
+        if (at < u->at || at >= u->end || !leat_is_residue(u->bytes[at - u->at]))
+            return at;
     }
-    return done;
+    return at;
 }
 
 /* Residues among white space, from a point on. */
-static uint64_t copy_uneven(uint64_t skip, uint64_t n, uint64_t at, const struct source *s, uint8_t *to)
+static bool copy_uneven(const struct unfolding *u, uint64_t n)
 {
-    uint64_t done = 0;
-    if (at < s->at)
-        return 0;
-    for (; at < s->end && done < n; at++) {
-        const uint8_t c = s->bytes[at - s->at];
+    uint64_t done = 0, at = u->next.at, skip = u->next.skip;
+    for (; at >= u->at && at < u->end && done < n; at++) {
+        const uint8_t c = u->bytes[at - u->at];
         if (leat_is_white(c))
             continue;
         if (!leat_is_residue(c))
-            return done;
+            return false;
         if (skip)
             skip--;
         else
-            to[done++] = c;
+            u->to[done++] = c;
     }
-    return done;
+    return done == n;
 }
 
-/* The residues of a request out of the bytes that were read. */
-static int unfold(struct reading *v)
+/* Inside leat_guarded: index and bytes may be mapped. CHANGED: they do not fit each other at `next`. */
+static int unfold(void *user)
 {
-    const struct leat_io_request *o = v->outer;
-    const struct source s = {v->bytes, v->inner.offset, v->inner.offset + v->inner.length};
-    const enum leat_sequence_text t = v->file->text;
-    struct finding *g = &v->first;
-    uint8_t *to = o->buffer;
-    for (uint64_t left = o->length, n, done; left; left -= n, to += n) {
-        n = g->r[1].first > g->residue ? g->r[1].first - g->residue : 0;
-        n = n < left ? n : left;
-        if (g->residue < g->even) {
-            n = n < g->even - g->residue ? n : g->even - g->residue;
-            done = copy_even(g->r, t, g->residue - g->r->first, n, &s, to);
-        } else {
-            done = copy_uneven(g->skip, n, g->at, &s, to);
+    struct unfolding *u = user;
+    struct finding *g = &u->next;
+    const enum leat_sequence_text t = g->f->text;
+    for (;;) {
+        uint64_t n = g->r[1].first > g->residue ? g->r[1].first - g->residue : 0;
+        n = n < u->left ? n : u->left;
+        if (g->residue < g->even && n > g->even - g->residue)
+            n = g->even - g->residue;
+        const bool even = g->residue < g->even;
+        const uint64_t k = g->residue - g->r->first;
+        if (!n || !(even ? copy_even(u, t, k, n) : copy_uneven(u, n))) {
+            u->wrong = even ? find_wrong(u, t, k, n) : g->at;
+            return LEAT_E_CHANGED;
         }
-        if (!n || done < n)
-            return changed(v, g->record, even_place(g->r, t, g->residue + done - g->r->first));
         g->residue += n;
-        const int rc = left > n ? leat_guarded(find, g, &v->outer->error) : LEAT_OK;
-        if (rc)
-            return rc;
+        u->to += n;
+        if (!(u->left -= n))
+            return LEAT_OK;
+        find(g);
     }
-    return LEAT_OK;
+}
+
+/* The index does not fit the file, or no longer: without it, the next opening makes it anew. */
+static int changed(const struct unfolding *u, struct leat_error *error)
+{
+    const struct residues *f = u->next.f;
+    const struct leat_kept *kept = &f->index->kept;
+    const bool gone = !kept->path || leat_kept_forget(kept->path, kept->inode), fai = f->index->from_fai;
+    return leat_fail_at(error, LEAT_E_CHANGED, f->file.path, u->wrong <= INT64_MAX ? (int64_t)u->wrong : LEAT_NO_OFFSET,
+                        "%s, record %" PRIu64 ", byte %" PRIu64
+                        ": its lines do not end where %s%s says: %s%s%s%sopen it again",
+                        f->file.path, u->next.record, u->wrong, fai ? f->file.path : "its index", fai ? ".fai" : "",
+                        fai ? "remove that, or make it anew, and " : "the file was changed; ", gone ? "" : "remove ",
+                        gone ? "" : kept->path, gone ? "" : " and ");
+}
+
+static int unfold_request(const struct finding *first, const uint8_t *bytes, uint64_t at, uint64_t end,
+                          struct leat_io_request *o)
+{
+    struct unfolding u = {*first, bytes, at, end, o->buffer, o->length, 0};
+    const int rc = leat_guarded(unfold, &u, &o->error);
+    return rc == LEAT_E_CHANGED ? changed(&u, &o->error) : rc;
 }
 
 /* ---- requests -------------------------------------------------------------------------------- */
@@ -250,7 +270,7 @@ static void answer(struct reading *v)
     if ((o->status = v->inner.status))
         o->error = v->inner.error;
     else
-        o->status = unfold(v);
+        o->status = unfold_request(&v->first, v->bytes, v->inner.offset, v->inner.offset + v->inner.length, o);
 }
 
 static void let_go(struct reading *v)
@@ -274,28 +294,63 @@ static void arrived(struct leat_io_request *inner, void *user)
     o->done(o, o->user);
 }
 
+struct range {
+    struct finding first, last;
+};
+
+static int find_range(void *user)
+{
+    struct range *r = user;
+    const uint64_t last = r->last.residue;
+    find(&r->first);
+    r->last = r->first;
+    r->last.residue = last;
+    if (last < r->first.r[1].first)
+        find_in_record(&r->last);
+    else
+        find(&r->last);
+    return LEAT_OK;
+}
+
+/* The places of the first and the last residue of a request. CHANGED: they lie outside of the file. */
+static int place_request(const struct residues *f, struct leat_io_request *o, struct range *out)
+{
+    out->first = (struct finding){.f = f, .residue = o->offset};
+    out->last = (struct finding){.f = f, .residue = o->offset + o->length - 1};
+    const int rc = leat_guarded(find_range, out, &o->error);
+    if (rc || (out->last.end > out->first.at && out->last.end <= f->from->size))
+        return rc;
+    return leat_fail_at(&o->error, LEAT_E_CHANGED, f->file.path, LEAT_NO_OFFSET,
+                        "%s: the index of its records leads beyond it: remove the index, and it is made anew",
+                        f->file.path);
+}
+
+static void run_mapped(struct leat_io_request *o)
+{
+    struct residues *f = (struct residues *)o->file;
+    struct range r;
+    o->status = place_request(f, o, &r);
+    if (!o->status)
+        o->status = unfold_request(&r.first, f->base, 0, f->from->size, o);
+}
+
 /* Fills the read of the bytes that a request needs. */
 static int begin(struct residues *f, struct reading *v, struct leat_io_request *o)
 {
-    struct finding last = {.f = f, .residue = o->offset + o->length - 1};
-    v->outer = o;
-    v->holders = 1;
-    v->first = (struct finding){.f = f, .residue = o->offset};
-    int rc = leat_guarded(find, &v->first, &o->error);
-    rc = rc ? rc : leat_guarded(find, &last, &o->error);
+    struct range r;
+    int rc = place_request(f, o, &r);
     if (rc)
         return rc;
-    if (last.end <= v->first.at || last.end > f->from->size)
-        return leat_fail_at(&o->error, LEAT_E_CHANGED, f->file.path, LEAT_NO_OFFSET,
-                            "%s: the index of its records leads beyond it: remove the index, and it is made anew",
-                            f->file.path);
-    const uint64_t bytes = last.end - v->first.at;
+    const uint64_t bytes = r.last.end - r.first.at;
     if (bytes > SIZE_MAX || !leat_grow(&v->bytes, &v->room, (size_t)bytes, 1))
         return leat_fail(&o->error, LEAT_E_NOMEM, "no memory to read %" PRIu64 " bytes of %s", bytes, f->file.path);
+    v->outer = o;
+    v->holders = 1;
+    v->first = r.first;
     memset(&v->inner, 0, offsetof(struct leat_io_request, error));
     leat_error_clear(&v->inner.error);
     v->inner.file = f->from;
-    v->inner.offset = v->first.at;
+    v->inner.offset = r.first.at;
     v->inner.length = bytes;
     v->inner.buffer = v->bytes;
     v->inner.waits = o->waits;
@@ -309,6 +364,8 @@ static int residues_submit(struct leat_io_file *file, struct leat_io_request *o)
     struct residues *f = (struct residues *)file;
     if (!leat_io_fits(o) || !o->length || !o->buffer)
         return LEAT_OK;
+    if (f->base)
+        return leat_helpers_submit(o, &f->pace, run_mapped);
     struct reading *v = take_reading(f);
     if ((o->status = v ? begin(f, v, o) : leat_fail(&o->error, LEAT_E_NOMEM, "no memory to read %s", file->path))) {
         if (v)
@@ -326,6 +383,10 @@ static int residues_submit(struct leat_io_file *file, struct leat_io_request *o)
 
 static void residues_cancel(struct leat_io_request *o)
 {
+    if (((struct residues *)o->file)->base) {
+        leat_helpers_cancel(o);
+        return;
+    }
     pthread_mutex_lock(&pending);
     struct reading *v = o->backend_state;
     if (v)
@@ -340,10 +401,9 @@ static void residues_cancel(struct leat_io_request *o)
 static void residues_forget(struct leat_io_file *file, uint64_t offset, uint64_t length)
 {
     struct residues *f = (struct residues *)file;
-    struct finding first = {.f = f, .residue = offset}, last = {.f = f, .residue = offset + length - 1};
-    if (length && offset + length <= file->size && !leat_guarded(find, &first, NULL) &&
-        !leat_guarded(find, &last, NULL) && last.end > first.at)
-        leat_io_forget(f->from, first.at, last.end - first.at);
+    struct range r = {{.f = f, .residue = offset}, {.residue = offset + length - 1}};
+    if (length && offset + length <= file->size && !leat_guarded(find_range, &r, NULL) && r.last.end > r.first.at)
+        leat_io_forget(f->from, r.first.at, r.last.end - r.first.at);
 }
 
 static void residues_close(struct leat_io_file *file)
@@ -386,6 +446,8 @@ int leat_residues_open(const char *path, const struct leat_sequence_index *index
     f->index = index;
     f->text = text;
     f->from = leat_io_retain(from);
+    f->base = from->backend->map ? leat_io_map(from, NULL) : NULL;
+    atomic_init(&f->pace.turn, 0);
     *out = &f->file;
     return LEAT_OK;
 }

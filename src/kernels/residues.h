@@ -1,5 +1,5 @@
 /*
- * Texts of residues and of qualities: bytes from '!' to '~'. All else is white space, or wrong.
+ * Texts of residues and of qualities: bytes from '!' to '~', in lines with white space between them.
  */
 #ifndef LEAT_KERNELS_RESIDUES_H
 #define LEAT_KERNELS_RESIDUES_H
@@ -18,24 +18,15 @@ static inline bool leat_is_white(uint8_t c)
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-/* Copies n bytes. False: one is no residue. */
-static inline bool leat_residues_copy(uint8_t *restrict to, const uint8_t *restrict from, size_t n)
-{
-    uint8_t wrong = 0;
-    for (size_t i = 0; i < n; i++) {
-        to[i] = from[i];
-        wrong |= (uint8_t)(from[i] - '!') > '~' - '!';
-    }
-    return !wrong;
-}
-
 /* Whether all n bytes are residues. */
-static inline bool leat_residues_are(const uint8_t *p, size_t n)
-{
-    uint8_t wrong = 0;
-    for (size_t i = 0; i < n; i++)
-        wrong |= (uint8_t)(p[i] - '!') > '~' - '!';
-    return !wrong;
-}
+bool leat_residues_are(const uint8_t *p, size_t n);
+
+/* Copies n residues of lines, without what stands between: the first line has `left`, the others `line` of them, and
+ * behind each there are `between` bytes. False: a byte of a line is no residue, or one between no white space; then
+ * `to` holds anything. It reads no byte behind the last residue. */
+bool leat_residues_copy(uint8_t *to, const uint8_t *from, size_t n, size_t left, size_t line, size_t between);
+/* The same for each instruction set, for tests. AVX-512 gains nothing. */
+bool leat_residues_copy_portable(uint8_t *to, const uint8_t *from, size_t n, size_t left, size_t line, size_t between);
+bool leat_residues_copy_avx2(uint8_t *to, const uint8_t *from, size_t n, size_t left, size_t line, size_t between);
 
 #endif
