@@ -41,10 +41,10 @@ struct finding {
     const struct residues *f;
     uint64_t residue;
     uint64_t record;
-    struct leat_sequence_record r[2]; /* that and the next */
-    uint64_t even;                    /* up to this residue, the record's lines are even */
-    uint64_t at, skip;                /* its byte; or beyond `even`, that of one which is `skip` residues before it */
-    uint64_t end;                     /* a byte behind it */
+    const struct leat_sequence_record *r; /* that; the next stands behind it */
+    uint64_t even;                        /* up to this residue, the record's lines are even */
+    uint64_t at, skip; /* its byte; or beyond `even`, that of one which is `skip` residues before it */
+    uint64_t end;      /* a byte behind it */
 };
 
 /* The state of a read. */
@@ -115,7 +115,7 @@ static void find(struct finding *g)
 {
     const struct leat_sequence_index *x = g->f->index;
     g->record = LEAT_BISECT(k, 1, x->count, x->records[k].first <= g->residue) - 1;
-    memcpy(g->r, &x->records[g->record], sizeof g->r);
+    g->r = &x->records[g->record];
     find_in_record(g);
 }
 
@@ -312,35 +312,58 @@ static int find_range(void *user)
     return LEAT_OK;
 }
 
-/* The places of the first and the last residue of a request. CHANGED: they lie outside of the file. */
-static int place_request(const struct residues *f, struct leat_io_request *o, struct range *out)
+/* The places of the first and the last residue of [offset, offset + length). */
+static struct range range_of(const struct residues *f, uint64_t offset, uint64_t length)
 {
-    out->first = (struct finding){.f = f, .residue = o->offset};
-    out->last = (struct finding){.f = f, .residue = o->offset + o->length - 1};
-    const int rc = leat_guarded(find_range, out, &o->error);
-    if (rc || (out->last.end > out->first.at && out->last.end <= f->from->size))
-        return rc;
+    return (struct range){{.f = f, .residue = offset}, {.f = f, .residue = offset + length - 1}};
+}
+
+static bool is_within(const struct range *r)
+{
+    return r->last.end > r->first.at && r->last.end <= r->first.f->from->size;
+}
+
+static int beyond(const struct residues *f, struct leat_io_request *o)
+{
     return leat_fail_at(&o->error, LEAT_E_CHANGED, f->file.path, LEAT_NO_OFFSET,
                         "%s: the index of its records leads beyond it: remove the index, and it is made anew",
                         f->file.path);
 }
 
+struct mapped {
+    struct range range;
+    struct unfolding unfolding;
+};
+
+static int unfold_mapped(void *user)
+{
+    struct mapped *m = user;
+    find_range(&m->range);
+    if (!is_within(&m->range))
+        return LEAT_E_RANGE;
+    m->unfolding.next = m->range.first;
+    return unfold(&m->unfolding);
+}
+
 static void run_mapped(struct leat_io_request *o)
 {
     struct residues *f = (struct residues *)o->file;
-    struct range r;
-    o->status = place_request(f, o, &r);
-    if (!o->status)
-        o->status = unfold_request(&r.first, f->base, 0, f->from->size, o);
+    struct mapped m = {range_of(f, o->offset, o->length),
+                       {.bytes = f->base, .end = f->from->size, .to = o->buffer, .left = o->length}};
+    o->status = leat_guarded(unfold_mapped, &m, &o->error);
+    if (o->status == LEAT_E_RANGE)
+        o->status = beyond(f, o);
+    else if (o->status == LEAT_E_CHANGED)
+        o->status = changed(&m.unfolding, &o->error);
 }
 
 /* Fills the read of the bytes that a request needs. */
 static int begin(struct residues *f, struct reading *v, struct leat_io_request *o)
 {
-    struct range r;
-    int rc = place_request(f, o, &r);
-    if (rc)
-        return rc;
+    struct range r = range_of(f, o->offset, o->length);
+    const int rc = leat_guarded(find_range, &r, &o->error);
+    if (rc || !is_within(&r))
+        return rc ? rc : beyond(f, o);
     const uint64_t bytes = r.last.end - r.first.at;
     if (bytes > SIZE_MAX || !leat_grow(&v->bytes, &v->room, (size_t)bytes, 1))
         return leat_fail(&o->error, LEAT_E_NOMEM, "no memory to read %" PRIu64 " bytes of %s", bytes, f->file.path);
@@ -401,7 +424,7 @@ static void residues_cancel(struct leat_io_request *o)
 static void residues_forget(struct leat_io_file *file, uint64_t offset, uint64_t length)
 {
     struct residues *f = (struct residues *)file;
-    struct range r = {{.f = f, .residue = offset}, {.residue = offset + length - 1}};
+    struct range r = range_of(f, offset, length);
     if (length && offset + length <= file->size && !leat_guarded(find_range, &r, NULL) && r.last.end > r.first.at)
         leat_io_forget(f->from, r.first.at, r.last.end - r.first.at);
 }
