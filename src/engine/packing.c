@@ -407,6 +407,12 @@ static uint8_t *side_of(const struct leat_packing_rule *r, struct leat_assembly 
     return a->value + (field == LEAT_PACKED_TOKENS ? 0 : field == LEAT_PACKED_LABELS ? tokens : tokens + labels);
 }
 
+/* What stands on padding of a chained field. */
+static uint64_t fill_of(const struct leat_packing_rule *r, enum leat_packed_field field)
+{
+    return field == LEAT_PACKED_TOKENS ? r->fill : field == LEAT_PACKED_LABELS ? (uint64_t)-100 : 0;
+}
+
 /* The key of a document's draws: of its number in the epoch's pass, whatever row it comes into. */
 static uint64_t key_of(const struct leat_job *j, const struct leat_assembly *a, const struct part *p)
 {
@@ -416,14 +422,25 @@ static uint64_t key_of(const struct leat_job *j, const struct leat_assembly *a, 
     return c->key ? leat_key_mix(drawn, c->key) : drawn;
 }
 
-/* Elements [begin, begin + count) of a list, padded, behind `at` elements of a side of the row. */
-static void put_side(const struct leat_packing_rule *r, uint8_t *side, uint64_t at, const uint8_t *list,
-                     const struct leat_piece *piece, unsigned element, int64_t fill)
+/* Room for an output of the chain of a whole document: in the row itself, if the piece is all of it, else a list of its
+ * own, of which the piece is copied. */
+static uint8_t *room_of(const struct leat_packing_rule *r, struct leat_assembly *a, enum leat_packed_field field,
+                        uint64_t at, const struct leat_piece *piece, uint64_t n, int list)
 {
-    struct leat_packing_rule as = {.element = element};
-    uint8_t *to = side + at * element;
-    memcpy(to, list + piece->begin * element, piece->count * element);
-    put(to + piece->count * element, &as, (uint64_t)fill, padding_of(r, piece));
+    if (piece->count == n)
+        return side_of(r, a, field) + at * leat_dtype_size(r->fields[field].dtype);
+    return leat_grow(&a->list[list], &a->list_room[list], n + 1, sizeof(int64_t)) ? a->list[list] : NULL;
+}
+
+/* The piece of an output in its place, with its padding. */
+static void put_side(const struct leat_packing_rule *r, struct leat_assembly *a, enum leat_packed_field field,
+                     uint64_t at, const struct leat_piece *piece, const uint8_t *made)
+{
+    const struct leat_packing_rule as = {.element = (unsigned)leat_dtype_size(r->fields[field].dtype)};
+    uint8_t *to = side_of(r, a, field) + at * as.element;
+    if (made != to)
+        memcpy(to, made + piece->begin * as.element, piece->count * as.element);
+    put(to + piece->count * as.element, &as, fill_of(r, field), padding_of(r, piece));
 }
 
 /* An output of the chain for a document, and that which is made beside it. */
@@ -436,20 +453,16 @@ static int make_output(struct leat_job *j, struct leat_assembly *a, const struct
     for (enum leat_packed_field k = 0; k < LEAT_PACKED_FIELDS; k++)
         if (beside != SIZE_MAX && r->made[k] == beside)
             other = k;
+    const bool both = other < LEAT_PACKED_FIELDS;
     const uint64_t n = leat_packing_elements(r, row->length);
-    if (!leat_grow(&a->list[0], &a->list_room[0], n + 1, sizeof(int64_t)) ||
-        !leat_grow(&a->list[1], &a->list_room[1], n + 1, sizeof(int64_t)))
+    uint8_t *to = room_of(r, a, field, at, piece, n, 0), *more = both ? room_of(r, a, other, at, piece, n, 1) : NULL;
+    if (!to || (both && !more))
         return leat_fail(&j->error, LEAT_E_NOMEM, "no memory for %" PRIu64 " tokens of a document", n);
-    int rc = leat_program_apply_list(r->chain, o, a->scratch, row, a->list[0],
-                                     other < LEAT_PACKED_FIELDS ? a->list[1] : NULL, &j->error);
-    for (int i = 0; i < 2 && !rc; i++) {
-        const enum leat_packed_field k = i ? other : field;
-        if (k < LEAT_PACKED_FIELDS)
-            put_side(r, side_of(r, a, k), at, a->list[i], piece, (unsigned)leat_dtype_size(r->fields[k].dtype),
-                     k == LEAT_PACKED_TOKENS   ? (int64_t)r->fill
-                     : k == LEAT_PACKED_LABELS ? -100
-                                               : 0);
-    }
+    const int rc = leat_program_apply_list(r->chain, o, a->scratch, row, to, more, &j->error);
+    if (!rc)
+        put_side(r, a, field, at, piece, to);
+    if (!rc && both)
+        put_side(r, a, other, at, piece, more);
     return rc;
 }
 
@@ -496,11 +509,7 @@ static int end_chained(struct leat_job *j, struct leat_assembly *a, struct leat_
         if (r->made[k] == SIZE_MAX)
             continue;
         const struct leat_packing_rule as = {.element = (unsigned)leat_dtype_size(r->fields[k].dtype)};
-        put(side_of(r, a, k) + at * as.element, &as,
-            k == LEAT_PACKED_TOKENS   ? r->fill
-            : k == LEAT_PACKED_LABELS ? (uint64_t)-100
-                                      : 0,
-            r->length - at);
+        put(side_of(r, a, k) + at * as.element, &as, fill_of(r, k), r->length - at);
         rc = leat_job_make_from(j, scratch, &c->feeds[f], i, side_of(r, a, k));
     }
     return rc;
