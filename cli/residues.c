@@ -2,10 +2,7 @@
 #include "residues.h"
 
 #include <ctype.h>
-#include <math.h>
 #include <string.h>
-
-#include "print.h"
 
 enum { PROBES = 16, PROBE = 4096 };
 
@@ -59,7 +56,7 @@ enum cli_letters cli_letters_of(const struct leat_dataset *dataset, size_t numbe
     return quality ? CLI_QUALITIES : CLI_RESIDUES;
 }
 
-enum cli_alphabet cli_alphabet_of(const uint64_t counts[256], double *share)
+enum cli_alphabet cli_alphabet_of(const uint64_t counts[256])
 {
     uint64_t letters = 0, bases = 0;
     for (int b = 0; b < 256; b++)
@@ -67,8 +64,6 @@ enum cli_alphabet cli_alphabet_of(const uint64_t counts[256], double *share)
             letters += counts[b];
             bases += strchr("ACGTUN", toupper(b)) ? counts[b] : 0;
         }
-    if (share)
-        *share = letters ? (double)bases / (double)letters : NAN;
     return letters && (double)bases >= 0.85 * (double)letters ? CLI_NUCLEOTIDES : CLI_AMINO_ACIDS;
 }
 

@@ -215,10 +215,13 @@ static void draw_residues(struct cli_canvas *canvas, struct cli_rect in, const j
         const char *letter = json_string_value(json_object_get(list[i], "residue"));
         const double count = cli_real(list[i], "count"), share = 100 * cli_real(list[i], "share");
         const int left = in.x + (int)((size_t)in.width * i / shown), wide = in.width / (int)shown,
-                  bar = wide > 40 ? 36 : wide - 4 > 1 ? wide - 4 : 1, middle = left + wide / 2;
+                  bar = wide > 40      ? 36
+                        : wide - 4 > 1 ? wide - 4
+                                       : 1,
+                  middle = left + wide / 2;
         const int high = count > 0 ? (int)fmax(count / most * in.height, 1) : 0;
-        const struct cli_residue_class *class = cli_residue_class(
-            alphabet && alphabet[0] == 'n' ? CLI_NUCLEOTIDES : CLI_AMINO_ACIDS, (uint8_t)letter[0]);
+        const struct cli_residue_class *class =
+            cli_residue_class(alphabet && alphabet[0] == 'n' ? CLI_NUCLEOTIDES : CLI_AMINO_ACIDS, (uint8_t)letter[0]);
         const struct cli_rect rect = {middle - bar / 2, in.y + in.height - high, bar, high};
         cli_canvas_fill(canvas, rect, CLI_WHITE, 1);
         cli_canvas_fill(canvas, rect, class->colour, letter[0] >= 'a' && letter[0] <= 'z' ? 0.5 : 1);

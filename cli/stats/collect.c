@@ -531,8 +531,7 @@ static bool is_wanted(const struct collecting *c, size_t field, int by, int only
 {
     if ((int)field == by || !(c->letters[field] || cli_stats_is_text(&c->fields[field])))
         return false;
-    return only < 0 || (int)field == only ||
-           (c->letters[only] == CLI_RESIDUES && c->letters[field] == CLI_QUALITIES);
+    return only < 0 || (int)field == only || (c->letters[only] == CLI_RESIDUES && c->letters[field] == CLI_QUALITIES);
 }
 
 static void add_texts(struct collecting *c, int by, int only)

@@ -41,7 +41,7 @@ static void add_residues(const uint64_t counts[256], json_t *into)
         letters += letter ? counts[b] : 0;
         lower += letter && islower((int)b) ? counts[b] : 0;
     }
-    const bool bases = cli_alphabet_of(counts, NULL) == CLI_NUCLEOTIDES;
+    const bool bases = cli_alphabet_of(counts) == CLI_NUCLEOTIDES;
     const uint64_t standard = sum_of(counts, bases ? "ACGTU" : "ACDEFGHIKLMNPQRSTVWY");
     json_object_set_new(into, "alphabet", letters ? json_string(bases ? "nucleotides" : "amino acids") : json_null());
     json_object_set_new(into, "acgtun", share(sum_of(counts, "ACGTUN"), letters));

@@ -202,8 +202,7 @@ static void print_groups(const json_t *texts, const char *unit, const char *by)
         printf("    %-*s %12s documents %5.1f%% %14s%s%s %5.1f%%\n", cli_padded(value ? value : "others", 24),
                value ? value : "others", cli_count(cli_whole(one, "documents"), a),
                percent(cli_real(one, "documents"), cli_real(texts, "documents")), b, bytes ? "" : " ",
-               bytes ? "" : unit,
-               percent(total, cli_real(texts, "total")));
+               bytes ? "" : unit, percent(total, cli_real(texts, "total")));
     }
     if (json_array_size(list) > SHOWN)
         printf("    ... %s more (--json lists all)\n", cli_count(json_array_size(list) - SHOWN, a));
@@ -242,8 +241,8 @@ static void print_property(const json_t *texts)
 static void print_faults(const json_t *texts)
 {
     static const char *const keys[] = {"empty", "broken", "not_utf8", "no_residues", "no_qualities"},
-                            *const said[] = {"empty", "broken", "not UTF-8", "bytes are no residues",
-                                             "bytes are no qualities"};
+                             *const said[] = {"empty", "broken", "not UTF-8", "bytes are no residues",
+                                              "bytes are no qualities"};
     char count[32];
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (cli_whole(texts, keys[i]))

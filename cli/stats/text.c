@@ -6,8 +6,8 @@
  *     then      characters and lengths become distributions; hashes are sorted, and equal ones are duplicates
  *
  * A hash has 128 bits, so that two different values are never taken for one another by chance. 32 bytes a list of
- * tokens are kept, 40 a text, and 4 more with a property, for one field after the other. A sequence may be a chromosome:
- * of letters, a thread has only a part of a value in memory.
+ * tokens are kept, 40 a text, and 4 more with a property, for one field after the other. A sequence may be a
+ * chromosome: of letters, a thread has only a part of a value in memory.
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -252,8 +252,8 @@ static void look_at(struct texts *t, struct letters *letters, const struct leat_
     if (by)
         t->group_of[sample] = NO_GROUP;
     t->hashes[sample] = (struct hashed){0, 0, UINT64_MAX};
-    const int rc = t->letters ? count_letters(t, letters, sample, &t->hashes[sample], &error)
-                              : read_text(t, sample, &error);
+    const int rc =
+        t->letters ? count_letters(t, letters, sample, &t->hashes[sample], &error) : read_text(t, sample, &error);
     if (rc == LEAT_E_DECODE) {
         atomic_fetch_add(&t->broken, 1);
         return;
@@ -450,9 +450,13 @@ static json_t *found(struct texts *t)
         if (text)
             good = cli_numbers_add(&characters, (double)t->characters[s]) && good;
     }
-    json_t *o =
-        json_pack("{ss ss sI sI sI sI so}", "field", t->field->name, "unit", t->letters ? units[t->letters] : text ? "bytes" : "tokens", "documents", (json_int_t)known, "empty", (json_int_t)empty, "broken", (json_int_t)atomic_load(&t->broken), "total",
-                  (json_int_t)total, "lengths", cli_numbers_json(&lengths, true));
+    json_t *o = json_pack("{ss ss sI sI sI sI so}", "field", t->field->name, "unit",
+                          t->letters ? units[t->letters]
+                          : text     ? "bytes"
+                                     : "tokens",
+                          "documents", (json_int_t)known, "empty", (json_int_t)empty, "broken",
+                          (json_int_t)atomic_load(&t->broken), "total", (json_int_t)total, "lengths",
+                          cli_numbers_json(&lengths, true));
     if (text) {
         json_object_set_new(o, "characters_total", json_real(characters.sum));
         json_object_set_new(o, "characters", cli_numbers_json(&characters, true));

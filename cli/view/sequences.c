@@ -37,7 +37,7 @@ bool cli_sequences_find(const struct leat_dataset *dataset, const char *named, s
         const enum cli_letters letters = cli_letters_of(dataset, i, counts);
         if (wanted && letters == CLI_RESIDUES) {
             out->field = i;
-            out->alphabet = cli_alphabet_of(counts, NULL);
+            out->alphabet = cli_alphabet_of(counts);
             found = true;
         }
         if (quality && letters == CLI_QUALITIES)

@@ -19,15 +19,15 @@
 enum {
     MARGIN = 20,
     HEADING = 92,
-    NAME = 32,    /* of a sequence: its first line */
-    NUMBER = 92,  /* left of its lines */
-    CELL = 14,    /* width of a residue */
-    HIGH = 18,    /* height of one */
-    QUALITY = 7,  /* and of its quality */
-    BETWEEN = 3,  /* lines */
-    GAP = 8,      /* between groups */
-    BEHIND = 14,  /* a sequence */
-    BEST = 42,    /* quality that is all ink */
+    NAME = 32,   /* of a sequence: its first line */
+    NUMBER = 92, /* left of its lines */
+    CELL = 14,   /* width of a residue */
+    HIGH = 18,   /* height of one */
+    QUALITY = 7, /* and of its quality */
+    BETWEEN = 3, /* lines */
+    GAP = 8,     /* between groups */
+    BEHIND = 14, /* a sequence */
+    BEST = 42,   /* quality that is all ink */
     WIDTH = 2 * MARGIN + NUMBER + CLI_LINE * CELL + (CLI_LINE / CLI_GROUP - 1) * GAP
 };
 
@@ -129,8 +129,10 @@ bool cli_sequences_draw(const struct cli_command *command, const struct cli_sequ
     *width = WIDTH;
     *height = (int)high;
     if (high > 65535) {
-        cli_say(command, "the sheet would have %d x %lld pixels: show fewer sequences (--samples) or residues "
-                         "(--residues).", WIDTH, (long long)high);
+        cli_say(command,
+                "the sheet would have %d x %lld pixels: show fewer sequences (--samples) or residues "
+                "(--residues).",
+                WIDTH, (long long)high);
         return false;
     }
     if (!cli_canvas_init(&canvas, WIDTH, (int)high, CLI_WHITE)) {

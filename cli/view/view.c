@@ -26,8 +26,8 @@ struct view {
     uint64_t length; /* of rows of tokens; 0: not given */
     int how;
     bool tokens;
-    uint64_t samples, first, seed;  /* UINT64_MAX: not given */
-    uint64_t begin;                 /* the same */
+    uint64_t samples, first, seed; /* UINT64_MAX: not given */
+    uint64_t begin;                /* the same */
     uint64_t residues;
     unsigned side, columns, versions;
     struct cli_saved_batch saved;
@@ -37,9 +37,10 @@ struct view {
     char note[400];
 };
 static const struct cli_option options[] = {
-    {"out", "PNG", "the picture to write; sequences are printed without it", CLI_TEXT, .at = offsetof(struct view, out)},
-    {"samples", "N", "how many samples are shown; default: 24, spread evenly over FILE, or the first 8 sequences", CLI_U64,
-     .at = offsetof(struct view, samples), 1, 10000},
+    {"out", "PNG", "the picture to write; sequences are printed without it", CLI_TEXT,
+     .at = offsetof(struct view, out)},
+    {"samples", "N", "how many samples are shown; default: 24, spread evenly over FILE, or the first 8 sequences",
+     CLI_U64, .at = offsetof(struct view, samples), 1, 10000},
     {"from", "ID", "show the samples from this one on, one after the other", CLI_U64,
      .at = offsetof(struct view, first), 0, INT64_MAX},
     {"ids", "LIST", "show these samples: numbers with commas between them", CLI_TEXT, .at = offsetof(struct view, ids)},

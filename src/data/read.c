@@ -600,9 +600,10 @@ int leat_dataset_read_part(const struct leat_dataset *d, uint64_t position, size
     memcpy(out->shape, f->shape, sizeof out->shape);
     out->shape[0] = (int64_t)(out->length / bytes);
     if (!rc && out->length % bytes)
-        rc = at_sample(d, field, &ref,
-                       leat_fail(error, LEAT_E_CORRUPT, "a value is not a whole number of rows of %" PRIu64 " bytes", bytes),
-                       error);
+        rc = at_sample(
+            d, field, &ref,
+            leat_fail(error, LEAT_E_CORRUPT, "a value is not a whole number of rows of %" PRIu64 " bytes", bytes),
+            error);
     if (rc)
         leat_value_clear(out);
     return rc;
