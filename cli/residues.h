@@ -16,7 +16,8 @@ enum cli_alphabet { CLI_NUCLEOTIDES, CLI_AMINO_ACIDS };
 enum cli_letters cli_letters_of(const struct leat_dataset *dataset, size_t field, uint64_t counts[256]);
 bool cli_is_residue(uint8_t byte);
 
-/* Nucleotides if at least 85% of the letters are A, C, G, T, U or N, as Clustal W guesses (its help, "Sequence input"). */
+/* Nucleotides if at least 85% of the letters are A, C, G, T, U or N, as Clustal W guesses (its help, "Sequence input").
+ */
 enum cli_alphabet cli_alphabet_of(const uint64_t counts[256]);
 
 /* Residues of one class have one colour: Jalview's of nucleotides, and Zappo's classes of amino acids, which Jalview

@@ -133,7 +133,11 @@ def test_a_range_is_shown_from_its_first_residue_on(tmp_path: Path) -> None:
 
 def test_the_first_eight_are_shown_unless_others_are_named(tmp_path: Path) -> None:
     path = fasta(tmp_path / "a.fa", ["MK"] * 30)
-    shown = lambda *o: [x.split(",")[0] for x in command("view", path, *o).stdout.splitlines() if x[:6] == "sample"]  # noqa: E731
+
+    def shown(*options: object) -> list[str]:
+        lines = command("view", path, *options).stdout.splitlines()
+        return [line.split(",")[0] for line in lines if line.startswith("sample")]
+
     assert shown() == [f"sample {i}: s{i}" for i in range(8)]
     assert shown("--ids", "20,3") == ["sample 20: s20", "sample 3: s3"]
     assert shown("--from", 28) == ["sample 28: s28", "sample 29: s29"]
