@@ -30,11 +30,11 @@ enum {
     BOTTOM = 42,
     MAX_PANELS = 24
 };
-enum { CLASSES = 16 };
+enum { CLASSES = 16, LETTERS = 30 };
 #define SIZE 8.0
 #define INK 0x3b6fd4u
 
-enum panel_kind { HISTOGRAM, BARS, SHAPES };
+enum panel_kind { HISTOGRAM, BARS, SHAPES, RESIDUES };
 
 struct panel {
     enum panel_kind kind;
@@ -187,6 +187,53 @@ static void draw_bars(struct cli_canvas *canvas, struct cli_rect in, const json_
     free(list);
 }
 
+static int by_share(const void *a, const void *b)
+{
+    const json_t *x = *(const json_t *const *)a, *y = *(const json_t *const *)b;
+    const double n = cli_real(x, "count"), m = cli_real(y, "count");
+    return n != m ? (n > m ? -1 : 1)
+                  : strcmp(json_string_value(json_object_get(x, "residue")),
+                           json_string_value(json_object_get(y, "residue")));
+}
+
+/* The most frequent residues side by side, in the colours that leat view gives them. Lower case is paler. */
+static void draw_residues(struct cli_canvas *canvas, struct cli_rect in, const json_t *texts)
+{
+    const json_t *counts = json_object_get(texts, "residues");
+    const char *alphabet = json_string_value(json_object_get(texts, "alphabet"));
+    const size_t n = json_array_size(counts), shown = n < LETTERS ? n : LETTERS;
+    const json_t **list = malloc((n + 1) * sizeof *list);
+    char number[32];
+    if (!list)
+        return;
+    for (size_t i = 0; i < n; i++)
+        list[i] = json_array_get(counts, i);
+    qsort(list, n, sizeof *list, by_share);
+    const double most = n ? fmax(cli_real(list[0], "count"), 1) * 1.12 : 1;
+    draw_levels(canvas, in, most);
+    for (size_t i = 0; i < shown; i++) {
+        const char *letter = json_string_value(json_object_get(list[i], "residue"));
+        const double count = cli_real(list[i], "count"), share = 100 * cli_real(list[i], "share");
+        const int left = in.x + (int)((size_t)in.width * i / shown), wide = in.width / (int)shown,
+                  bar = wide > 40      ? 36
+                        : wide - 4 > 1 ? wide - 4
+                                       : 1,
+                  middle = left + wide / 2;
+        const int high = count > 0 ? (int)fmax(count / most * in.height, 1) : 0;
+        const struct cli_residue_class *class =
+            cli_residue_class(alphabet && alphabet[0] == 'n' ? CLI_NUCLEOTIDES : CLI_AMINO_ACIDS, (uint8_t)letter[0]);
+        const struct cli_rect rect = {middle - bar / 2, in.y + in.height - high, bar, high};
+        cli_canvas_fill(canvas, rect, CLI_WHITE, 1);
+        cli_canvas_fill(canvas, rect, class->colour, letter[0] >= 'a' && letter[0] <= 'z' ? 0.5 : 1);
+        snprintf(number, sizeof number, share < 10 ? "%.1f" : "%.0f", share);
+        if (wide > cli_text_width(number, 7) + 2)
+            text(canvas, middle, in.y + in.height - high - 5, 7, CLI_GREY, 0.5, number);
+        text(canvas, middle, in.y + in.height + 17, SIZE, CLI_INK, 0.5, letter);
+    }
+    draw_axes(canvas, in);
+    free(list);
+}
+
 /* Width across, height up; the area of a disc is how many photos have that shape. */
 static void draw_shapes(struct cli_canvas *canvas, struct cli_rect in, const json_t *images)
 {
@@ -246,6 +293,12 @@ static void choose(struct charts *charts, const json_t *stats)
         add(charts, HISTOGRAM, one, one, json_string_value(json_object_get(one, "unit")), "length");
     json_array_foreach(json_object_get(stats, "texts"), i, one) if (json_is_object(json_object_get(one, "characters")))
         add(charts, HISTOGRAM, json_object_get(one, "characters"), one, "characters", "length");
+    json_array_foreach(json_object_get(stats, "texts"), i, one)
+    {
+        add(charts, HISTOGRAM, json_object_get(one, "scores"), one, "Phred+33", "qualities");
+        if (json_array_size(json_object_get(one, "residues")))
+            add(charts, RESIDUES, one, one, "residues; above: percent", "composition");
+    }
     json_array_foreach(json_object_get(stats, "numbers"), i, one) add(charts, HISTOGRAM, one, one, "", "");
 }
 
@@ -260,6 +313,8 @@ static void draw_panel(struct cli_canvas *canvas, const struct panel *panel, int
         draw_histogram(canvas, in, panel->data);
     else if (panel->kind == BARS)
         draw_bars(canvas, in, panel->data);
+    else if (panel->kind == RESIDUES)
+        draw_residues(canvas, in, panel->data);
     else
         draw_shapes(canvas, in, panel->data);
     text(canvas, in.x + in.width, y + PANEL_HEIGHT - 9, SIZE, CLI_GREY, 1, panel->unit);

@@ -24,6 +24,7 @@ struct collecting {
     const struct leat_dataset *dataset;
     const struct leat_field *fields;
     size_t n_fields;
+    enum cli_letters *letters; /* of each field */
     uint64_t count, samples;
     uint64_t looked_at, broken;
     atomic_ullong read; /* values that are read one by one: photos, boxes, lists */
@@ -478,17 +479,21 @@ static void read_progress(void *user, struct cli_progress_state *state)
     state->bytes = atomic_load(&c->read);
 }
 
-/* The field that a data set of documents is about: its only list of tokens, or else the text of that name, or its only
- * text. -1: there is none, or something else is looked at. */
+/* The field that a data set of documents is about: its only sequence of residues, or its only list of tokens, or else
+ * the text of that name, or its only text. -1: there is none, or something else is looked at. */
 static int find_documents(const struct collecting *c)
 {
     static const char *const names[] = {"text", "content", "document"};
-    int tokens = -1, text = -1, named = -1;
-    size_t n_tokens = 0, n_texts = 0;
+    int tokens = -1, text = -1, named = -1, residues = -1;
+    size_t n_tokens = 0, n_texts = 0, n_residues = 0;
     for (size_t i = 0; i < c->n_fields; i++) {
         const struct leat_field *field = &c->fields[i];
         if (field->kind == LEAT_KIND_IMAGE || cli_is_boxes(field->role))
             return -1;
+        if (c->letters[i] == CLI_RESIDUES) {
+            n_residues++;
+            residues = (int)i;
+        }
         if (!cli_stats_is_text(field))
             continue;
         if (field->kind == LEAT_KIND_ARRAY) {
@@ -502,6 +507,8 @@ static int find_documents(const struct collecting *c)
             if (!strcmp(field->name, names[k]))
                 named = (int)i;
     }
+    if (n_residues)
+        return n_residues == 1 ? residues : -1;
     return n_tokens == 1 ? tokens : n_tokens ? -1 : named >= 0 ? named : n_texts == 1 ? text : -1;
 }
 
@@ -519,7 +526,14 @@ static double bytes_of(const struct collecting *c, const struct leat_field *fiel
     return 0;
 }
 
-/* `only`: this field, or -1: all of them. */
+/* Whether a field is read: `only`, with the qualities of its residues, or -1: all of them. */
+static bool is_wanted(const struct collecting *c, size_t field, int by, int only)
+{
+    if ((int)field == by || !(c->letters[field] || cli_stats_is_text(&c->fields[field])))
+        return false;
+    return only < 0 || (int)field == only || (c->letters[only] == CLI_RESIDUES && c->letters[field] == CLI_QUALITIES);
+}
+
 static void add_texts(struct collecting *c, int by, int only)
 {
     json_t *list = json_array();
@@ -529,9 +543,8 @@ static void add_texts(struct collecting *c, int by, int only)
     if (by >= 0)
         json_object_set_new(c->stats, "by", json_string(c->fields[by].name));
     for (size_t i = 0; i < c->n_fields; i++)
-        if (cli_stats_is_text(&c->fields[i]) && (int)i != by && (only < 0 || (int)i == only) && !c->error.code &&
-            !cli_interrupted()) {
-            json_t *one = cli_stats_text(c->dataset, i, by, &c->short_of_memory, &c->error);
+        if (is_wanted(c, i, by, only) && !c->error.code && !cli_interrupted()) {
+            json_t *one = cli_stats_text(c->dataset, i, c->letters[i], by, &c->short_of_memory, &c->error);
             if (one)
                 json_array_append_new(list, one);
         }
@@ -558,11 +571,17 @@ json_t *cli_stats_collect(const struct cli_command *command, const struct leat_d
     bool good;
     c.fields = leat_dataset_fields(dataset, &c.n_fields);
     c.looked_at = c.count;
+    c.letters = calloc(c.n_fields + 1, sizeof *c.letters);
     const int by = field_of_by(command, &c, wish->by, &good);
-    if (!good) {
+    if (!good || !c.letters) {
+        if (good)
+            cli_say(command, "there is no memory for the statistics of %s.", path);
+        free(c.letters);
         *exit_code = CLI_EXIT_FAILED;
         return NULL;
     }
+    for (size_t i = 0; i < c.n_fields; i++)
+        c.letters[i] = cli_letters_of(dataset, i, NULL);
     const struct cli_progress_options drawing = {
         .verb = "reading", .total_bytes = count_to_read(&c), .read = read_progress, .user = &c, .only_time = true};
     struct cli_progress *progress = drawing.total_bytes ? cli_progress_start(&drawing) : NULL;
@@ -603,6 +622,7 @@ json_t *cli_stats_collect(const struct cli_command *command, const struct leat_d
     json_object_set_new(c.stats, "looked_at", json_integer((json_int_t)c.looked_at));
     json_object_set_new(c.stats, "broken", json_integer((json_int_t)c.broken));
     free(c.sizes);
+    free(c.letters);
     *exit_code = CLI_EXIT_OK;
     if (c.short_of_memory)
         cli_say(command, "there is no memory for the statistics of %s.", path);

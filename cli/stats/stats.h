@@ -18,6 +18,10 @@
  *                   "characters_total", "characters": Q, "not_utf8" (of texts), "largest_token" (of tokens),
  *                   "distinct", "duplicates", "repeated": [{"count", "samples": [..], "begins"}],
  *                   "by": [{"value", "documents", "total", "characters"}]}], only if they were read
+ *                  of residues "unit" is "residues", and there are "n50", "alphabet": "nucleotides" or "amino acids",
+ *                   "acgtun", "residues": [{"residue": "A", "count", "share"}], "gc", "unknown", "not_standard",
+ *                   "lower_case", "no_residues"; of qualities it is "qualities": "q20", "q30", "scores": Q,
+ *                   "no_qualities"
  *      "chosen": the field of "texts", where it was not asked for, or absent
  *      "by": the field whose values "by" of texts has, or absent}
  *
@@ -31,6 +35,7 @@
 
 #include "args.h"
 #include "leat/leat.h"
+#include "residues.h"
 
 /* Finite numbers of which Q is made. If there are very many, only every 2nd, 4th, 8th .. is kept for the quantiles and
  * bins. */
@@ -58,8 +63,12 @@ json_t *cli_stats_collect(const struct cli_command *command, const struct leat_d
 bool cli_stats_is_text(const struct leat_field *field);
 /* One of "texts": reads all values, by all cores. `by`: a field of texts or single numbers, or -1. NULL if it was
  * interrupted, or with `error` filled. */
-json_t *cli_stats_text(const struct leat_dataset *dataset, size_t field, int by, bool *short_of_memory,
-                       struct leat_error *error);
+json_t *cli_stats_text(const struct leat_dataset *dataset, size_t field, enum cli_letters letters, int by,
+                       bool *short_of_memory, struct leat_error *error);
+/* Adds what the letters of a field are, by how often each byte occurs. */
+void cli_stats_composition(enum cli_letters letters, const uint64_t counts[256], json_t *into);
+/* The longest length such that values at least as long have half of everything, or more; 0 of nothing. Sorts them. */
+uint64_t cli_stats_n50(uint64_t *lengths, size_t n);
 /* Whether a field, one of "lengths", has as many values in each sample as there are boxes, as far as its statistics
  * tell. */
 bool cli_stats_per_box(const json_t *stats, const json_t *lengths);

@@ -8,7 +8,7 @@
 #include "print.h"
 #include "stats/stats.h"
 
-enum { LABEL = 14, SHOWN = 12, BAR = 40, VALUE = 24 };
+enum { LABEL = 14, SHOWN = 12, BAR = 40, VALUE = 24, LETTERS = 60 };
 
 static const char *name_of(const json_t *object, char *out, size_t room)
 {
@@ -179,10 +179,11 @@ static void print_repeated(const json_t *texts)
     }
 }
 
-static void print_groups(const json_t *texts, bool bytes, const char *by)
+static void print_groups(const json_t *texts, const char *unit, const char *by)
 {
     char a[32], b[32], name[200];
     json_t *one, *list = json_object_get(texts, "by");
+    const bool bytes = !strcmp(unit, "bytes");
     size_t i;
     if (!json_array_size(list))
         return;
@@ -198,10 +199,10 @@ static void print_groups(const json_t *texts, bool bytes, const char *by)
             cli_bytes((uint64_t)total, b);
         else
             cli_count((uint64_t)total, b);
-        printf("    %-*s %12s documents %5.1f%% %14s%s %5.1f%%\n", cli_padded(value ? value : "others", 24),
+        printf("    %-*s %12s documents %5.1f%% %14s%s%s %5.1f%%\n", cli_padded(value ? value : "others", 24),
                value ? value : "others", cli_count(cli_whole(one, "documents"), a),
-               percent(cli_real(one, "documents"), cli_real(texts, "documents")), b, bytes ? "" : " tokens",
-               percent(total, cli_real(texts, "total")));
+               percent(cli_real(one, "documents"), cli_real(texts, "documents")), b, bytes ? "" : " ",
+               bytes ? "" : unit, percent(total, cli_real(texts, "total")));
     }
     if (json_array_size(list) > SHOWN)
         printf("    ... %s more (--json lists all)\n", cli_count(json_array_size(list) - SHOWN, a));
@@ -236,27 +237,109 @@ static void print_property(const json_t *texts)
     printf("%s\n", cli_whole(texts, "distinct") > i ? ", ..." : "");
 }
 
+/* "; 3 empty; 1 broken". */
+static void print_faults(const json_t *texts)
+{
+    static const char *const keys[] = {"empty", "broken", "not_utf8", "no_residues", "no_qualities"},
+                             *const said[] = {"empty", "broken", "not UTF-8", "bytes are no residues",
+                                              "bytes are no qualities"};
+    char count[32];
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (cli_whole(texts, keys[i]))
+            printf("; %s %s", cli_count(cli_whole(texts, keys[i]), count), said[i]);
+    putchar('\n');
+}
+
+/* The most frequent first: the list is gone through once for each. */
+static void print_letters(const json_t *texts)
+{
+    json_t *list = json_object_get(texts, "residues"), *one;
+    double below = INFINITY, most = 0;
+    size_t i, last = 0, shown = 0;
+    char count[32];
+    json_array_foreach(list, i, one) most = fmax(most, cli_real(one, "count"));
+    for (; shown < LETTERS; shown++) {
+        const json_t *best = NULL;
+        size_t at = 0;
+        json_array_foreach(list, i, one)
+        {
+            const double n = cli_real(one, "count");
+            if ((n < below || (n == below && i > last)) && (!best || n > cli_real(best, "count"))) {
+                best = one;
+                at = i;
+            }
+        }
+        if (!best)
+            return;
+        below = cli_real(best, "count");
+        last = at;
+        printf("  %s %19s %6.2f%% %.*s\n", json_string_value(json_object_get(best, "residue")),
+               cli_count((uint64_t)below, count), 100 * cli_real(best, "share"), (int)(below * BAR / most),
+               "########################################");
+    }
+}
+
+static void print_residues(const json_t *texts)
+{
+    char a[32], b[32], c[32];
+    const char *alphabet = json_string_value(json_object_get(texts, "alphabet"));
+    const bool bases = alphabet && !strcmp(alphabet, "nucleotides");
+    printf("%s residues in %s sequences; N50 %s", cli_count(cli_whole(texts, "total"), a),
+           cli_count(cli_whole(texts, "documents"), b), cli_count(cli_whole(texts, "n50"), c));
+    print_faults(texts);
+    if (alphabet) {
+        begin("  alphabet");
+        printf("%s: %.1f%% of the letters are A, C, G, T, U or N (from 85%% on: nucleotides)\n", alphabet,
+               100 * cli_real(texts, "acgtun"));
+    }
+    begin("  shares");
+    if (json_is_number(json_object_get(texts, "gc")))
+        printf("GC %.2f%%, ", 100 * cli_real(texts, "gc"));
+    printf("%s %.2f%%, not %s %.2f%%, lower case%s %.2f%%\n", bases ? "N" : "X", 100 * cli_real(texts, "unknown"),
+           bases ? "A, C, G, T, U" : "one of the 20", 100 * cli_real(texts, "not_standard"),
+           bases ? " (soft-masked)" : "", 100 * cli_real(texts, "lower_case"));
+    print_letters(texts);
+}
+
+static void print_qualities(const json_t *texts)
+{
+    char count[32];
+    const json_t *scores = json_object_get(texts, "scores");
+    printf("%s qualities", cli_count(cli_whole(texts, "total"), count));
+    if (json_is_object(scores))
+        printf(" by Phred+33: mean %.2f; from Q20 on %.2f%%, from Q30 on %.2f%%", cli_real(scores, "mean"),
+               100 * cli_real(texts, "q20"), 100 * cli_real(texts, "q30"));
+    print_faults(texts);
+    if (json_is_object(scores)) {
+        begin("  scores");
+        print_range(scores, false);
+    }
+}
+
 static void print_texts(const json_t *texts, const char *by)
 {
     char name[160], a[32], b[32];
-    const bool bytes = !strcmp(json_string_value(json_object_get(texts, "unit")), "bytes");
+    const char *unit = json_string_value(json_object_get(texts, "unit"));
+    const bool bytes = !strcmp(unit, "bytes"), residues = !strcmp(unit, "residues");
     begin(name_of(texts, name, sizeof name));
-    printf("%s documents, ", cli_count(cli_whole(texts, "documents"), a));
-    if (bytes)
-        printf("%s, %s characters", cli_bytes(cli_whole(texts, "total"), a),
-               cli_count((uint64_t)cli_real(texts, "characters_total"), b));
-    else
-        printf("%s tokens, the largest is %s", cli_count(cli_whole(texts, "total"), a),
-               cli_count(cli_whole(texts, "largest_token"), b));
-    if (cli_whole(texts, "empty"))
-        printf("; %s empty", cli_count(cli_whole(texts, "empty"), a));
-    if (cli_whole(texts, "broken"))
-        printf("; %s broken", cli_count(cli_whole(texts, "broken"), a));
-    if (cli_whole(texts, "not_utf8"))
-        printf("; %s not UTF-8", cli_count(cli_whole(texts, "not_utf8"), a));
-    putchar('\n');
+    if (!strcmp(unit, "qualities")) {
+        print_qualities(texts);
+        return;
+    }
+    if (residues) {
+        print_residues(texts);
+    } else {
+        printf("%s documents, ", cli_count(cli_whole(texts, "documents"), a));
+        if (bytes)
+            printf("%s, %s characters", cli_bytes(cli_whole(texts, "total"), a),
+                   cli_count((uint64_t)cli_real(texts, "characters_total"), b));
+        else
+            printf("%s tokens, the largest is %s", cli_count(cli_whole(texts, "total"), a),
+                   cli_count(cli_whole(texts, "largest_token"), b));
+        print_faults(texts);
+    }
     const json_t *q = json_object_get(texts, bytes ? "characters" : "lengths");
-    if (json_is_object(q)) {
+    if (json_is_object(q) && !residues) {
         begin(bytes ? "  characters" : "  tokens");
         print_range(q, false);
     }
@@ -265,7 +348,7 @@ static void print_texts(const json_t *texts, const char *by)
            percent(cli_real(texts, "duplicates"), cli_real(texts, "documents")),
            cli_count(cli_whole(texts, "distinct"), b));
     print_repeated(texts);
-    print_groups(texts, bytes, by);
+    print_groups(texts, unit, by);
 }
 
 bool cli_stats_per_box(const json_t *stats, const json_t *lengths)

@@ -1,11 +1,13 @@
 /*
- * Texts and lists of tokens, each value read once, by all cores: characters, exact duplicates, and sums by a property.
+ * Texts, lists of tokens, residues and qualities, each value read once, by all cores: characters, letters, exact
+ * duplicates, and sums by a property.
  *
  *     threads   take runs of samples -> per sample: characters, length, hash, group       (arrays over the samples)
  *     then      characters and lengths become distributions; hashes are sorted, and equal ones are duplicates
  *
  * A hash has 128 bits, so that two different values are never taken for one another by chance. 32 bytes a list of
- * tokens are kept, 40 a text, and 4 more with a property, for one field after the other.
+ * tokens are kept, 40 a text, and 4 more with a property, for one field after the other. A sequence may be a
+ * chromosome: of letters, a thread has only a part of a value in memory.
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -19,7 +21,7 @@
 #include "progress.h"
 #include "stats/stats.h"
 
-enum { RUN = 64, THREADS = 256, GROUPS = 4096, SLOTS = 4 * GROUPS, REPEATED = 10, EXCERPT = 80 };
+enum { RUN = 64, THREADS = 256, GROUPS = 4096, SLOTS = 4 * GROUPS, REPEATED = 10, EXCERPT = 80, PART = 32 << 20 };
 #define NO_GROUP UINT32_MAX /* more values than GROUPS, or none */
 
 struct hashed {
@@ -36,6 +38,7 @@ struct texts {
     const struct leat_dataset *dataset;
     const struct leat_field *field;
     size_t number;
+    enum cli_letters letters;
     int by; /* field of the property, or -1 */
     uint64_t count, unit;
     struct hashed *hashes;
@@ -44,9 +47,11 @@ struct texts {
     uint32_t *group_of;
     struct group *groups;
     uint32_t n_groups, *slots; /* slots: of a hash table, number + 1 */
-    atomic_ullong next, done, broken, not_utf8, largest;
+    uint64_t run, bytes;       /* samples that a thread takes at a time; of all letters */
+    atomic_ullong next, done, done_bytes, broken, not_utf8, largest;
     atomic_bool stop;
     pthread_mutex_t lock; /* over what follows and the groups */
+    uint64_t counts[256]; /* of letters */
     bool short_of_memory;
     struct leat_error error;
 };
@@ -115,6 +120,37 @@ static uint64_t largest_of(const struct leat_value *value)
             most = v > most ? v : most;
         }
     return best ? best : (uint64_t)most;
+}
+
+/* The letters of one thread: in several tables, so that an equal one behind another need not wait for it. */
+struct letters {
+    uint64_t of[4][256];
+    XXH3_state_t *hash;
+};
+
+/* Counts the letters of a value, part by part. `out`: its hash and length. */
+static int count_letters(struct texts *t, struct letters *letters, uint64_t sample, struct hashed *out,
+                         struct leat_error *error)
+{
+    struct leat_value value;
+    uint64_t n = 0, part = PART;
+    XXH3_128bits_reset(letters->hash);
+    for (; part == PART && !atomic_load(&t->stop) && !cli_interrupted(); n += part) {
+        const int rc = leat_dataset_read_part(t->dataset, sample, t->number, n, PART, &value, error);
+        if (rc)
+            return rc;
+        part = value.length;
+        const uint8_t *at = value.data;
+        for (uint64_t i = 0; i < part; i++)
+            letters->of[i & 3][at[i]]++;
+        XXH3_128bits_update(letters->hash, at, (size_t)part);
+        atomic_fetch_add(&t->done_bytes, part);
+        leat_value_clear(&value);
+    }
+    const XXH128_hash_t hash = XXH3_128bits_digest(letters->hash);
+    *out = (struct hashed){hash.low64, hash.high64, sample};
+    t->lengths[sample] = n;
+    return LEAT_OK;
 }
 
 static void raise_to(atomic_ullong *most, uint64_t value)
@@ -189,23 +225,12 @@ static void failed(struct texts *t, const struct leat_error *error)
     atomic_store(&t->stop, true);
 }
 
-static void look_at(struct texts *t, const struct leat_field *by, uint64_t sample)
+static int read_text(struct texts *t, uint64_t sample, struct leat_error *error)
 {
     struct leat_value value;
-    struct leat_error error;
-    t->lengths[sample] = UINT64_MAX;
-    if (by)
-        t->group_of[sample] = NO_GROUP;
-    t->hashes[sample] = (struct hashed){0, 0, UINT64_MAX};
-    const int rc = leat_dataset_read(t->dataset, sample, t->number, &value, &error);
-    if (rc == LEAT_E_DECODE) {
-        atomic_fetch_add(&t->broken, 1);
-        return;
-    }
-    if (rc) {
-        failed(t, &error);
-        return;
-    }
+    const int rc = leat_dataset_read(t->dataset, sample, t->number, &value, error);
+    if (rc)
+        return rc;
     const XXH128_hash_t hash = XXH3_128bits(value.data, (size_t)value.length);
     t->hashes[sample] = (struct hashed){hash.low64, hash.high64, sample};
     t->lengths[sample] = value.length / t->unit;
@@ -217,6 +242,26 @@ static void look_at(struct texts *t, const struct leat_field *by, uint64_t sampl
         raise_to(&t->largest, largest_of(&value));
     }
     leat_value_clear(&value);
+    return LEAT_OK;
+}
+
+static void look_at(struct texts *t, struct letters *letters, const struct leat_field *by, uint64_t sample)
+{
+    struct leat_error error;
+    t->lengths[sample] = UINT64_MAX;
+    if (by)
+        t->group_of[sample] = NO_GROUP;
+    t->hashes[sample] = (struct hashed){0, 0, UINT64_MAX};
+    const int rc =
+        t->letters ? count_letters(t, letters, sample, &t->hashes[sample], &error) : read_text(t, sample, &error);
+    if (rc == LEAT_E_DECODE) {
+        atomic_fetch_add(&t->broken, 1);
+        return;
+    }
+    if (rc) {
+        failed(t, &error);
+        return;
+    }
     if (by)
         t->group_of[sample] = find_group(t, by, sample, &error);
 }
@@ -226,14 +271,22 @@ static void *work(void *user)
     struct texts *t = user;
     size_t n;
     const struct leat_field *by = t->by < 0 ? NULL : &leat_dataset_fields(t->dataset, &n)[t->by];
+    struct letters letters = {.hash = t->letters ? XXH3_createState() : NULL};
     uint64_t first;
-    while ((first = atomic_fetch_add(&t->next, RUN)) < t->count)
-        for (uint64_t s = first; s < t->count && s < first + RUN; s++) {
+    bool good = letters.hash || !t->letters;
+    while (good && (first = atomic_fetch_add(&t->next, t->run)) < t->count)
+        for (uint64_t s = first; s < t->count && s < first + t->run; s++) {
             if (atomic_load(&t->stop) || cli_interrupted())
-                return NULL;
-            look_at(t, by, s);
+                break;
+            look_at(t, &letters, by, s);
             atomic_fetch_add(&t->done, 1);
         }
+    pthread_mutex_lock(&t->lock);
+    t->short_of_memory |= !good;
+    for (unsigned i = 0; i < 4 * 256; i++)
+        t->counts[i % 256] += letters.of[i / 256][i % 256];
+    pthread_mutex_unlock(&t->lock);
+    XXH3_freeState(letters.hash);
     return NULL;
 }
 
@@ -241,6 +294,7 @@ static void read_progress(void *user, struct cli_progress_state *state)
 {
     struct texts *t = user;
     state->samples = atomic_load(&t->done);
+    state->bytes = atomic_load(&t->done_bytes);
 }
 
 static void read_all(struct texts *t)
@@ -248,7 +302,8 @@ static void read_all(struct texts *t)
     pthread_t threads[THREADS];
     unsigned n = 0, wanted = leat_cpu_count() < THREADS ? leat_cpu_count() : THREADS;
     const struct cli_progress_options drawing = {
-        .verb = "reading", .total_samples = t->count, .read = read_progress, .user = t};
+        .verb = "reading", .total_samples = t->count, .total_bytes = t->bytes, .read = read_progress, .user = t};
+    t->run = t->count / (8 * (uint64_t)wanted) < RUN ? t->count / (8 * (uint64_t)wanted) + 1 : RUN;
     struct cli_progress *progress = cli_progress_start(&drawing);
     while (n + 1 < wanted && !pthread_create(&threads[n], NULL, work, t))
         n++;
@@ -275,9 +330,10 @@ static json_t *excerpt(const struct texts *t, uint64_t sample)
 {
     struct leat_value value;
     char text[EXCERPT + 1] = "", clean[4 * EXCERPT + 8];
-    if (leat_dataset_read(t->dataset, sample, t->number, &value, NULL))
+    if (t->letters ? leat_dataset_read_part(t->dataset, sample, t->number, 0, EXCERPT, &value, NULL)
+                   : leat_dataset_read(t->dataset, sample, t->number, &value, NULL))
         return json_string("");
-    if (t->field->kind == LEAT_KIND_STR) {
+    if (t->letters || t->field->kind == LEAT_KIND_STR) {
         const size_t n = value.length < EXCERPT ? (size_t)value.length : EXCERPT;
         memcpy(text, value.data, n);
         for (size_t i = 0; i < n; i++)
@@ -379,6 +435,7 @@ static void add_groups(struct texts *t, json_t *into)
 
 static json_t *found(struct texts *t)
 {
+    static const char *const units[] = {[CLI_RESIDUES] = "residues", [CLI_QUALITIES] = "qualities"};
     struct cli_numbers lengths = {0}, characters = {0};
     const bool text = t->field->kind == LEAT_KIND_STR;
     uint64_t known = 0, empty = 0, total = 0;
@@ -393,31 +450,56 @@ static json_t *found(struct texts *t)
         if (text)
             good = cli_numbers_add(&characters, (double)t->characters[s]) && good;
     }
-    json_t *o =
-        json_pack("{ss ss sI sI sI sI so}", "field", t->field->name, "unit", text ? "bytes" : "tokens", "documents",
-                  (json_int_t)known, "empty", (json_int_t)empty, "broken", (json_int_t)atomic_load(&t->broken), "total",
-                  (json_int_t)total, "lengths", cli_numbers_json(&lengths, true));
+    json_t *o = json_pack("{ss ss sI sI sI sI so}", "field", t->field->name, "unit",
+                          t->letters ? units[t->letters]
+                          : text     ? "bytes"
+                                     : "tokens",
+                          "documents", (json_int_t)known, "empty", (json_int_t)empty, "broken",
+                          (json_int_t)atomic_load(&t->broken), "total", (json_int_t)total, "lengths",
+                          cli_numbers_json(&lengths, true));
     if (text) {
         json_object_set_new(o, "characters_total", json_real(characters.sum));
         json_object_set_new(o, "characters", cli_numbers_json(&characters, true));
         json_object_set_new(o, "not_utf8", json_integer((json_int_t)atomic_load(&t->not_utf8)));
+    } else if (t->letters) {
+        cli_stats_composition(t->letters, t->counts, o);
     } else {
         json_object_set_new(o, "largest_token", json_integer((json_int_t)atomic_load(&t->largest)));
     }
     if (t->by >= 0)
         add_groups(t, o);
     add_duplicates(t, known, o);
+    if (t->letters == CLI_RESIDUES) {
+        for (uint64_t s = 0; s < t->count; s++)
+            t->lengths[s] = t->lengths[s] == UINT64_MAX ? 0 : t->lengths[s];
+        json_object_set_new(o, "n50", json_integer((json_int_t)cli_stats_n50(t->lengths, (size_t)t->count)));
+    }
     cli_numbers_clear(&lengths);
     cli_numbers_clear(&characters);
     t->short_of_memory |= !good;
     return o;
 }
 
-json_t *cli_stats_text(const struct leat_dataset *dataset, size_t field, int by, bool *short_of_memory,
-                       struct leat_error *error)
+/* The bytes of all letters, which lie in the index. */
+static uint64_t bytes_of(const struct texts *t)
+{
+    struct leat_value lengths;
+    uint64_t sum = 0;
+    if (!t->letters || leat_dataset_column(t->dataset, t->number, true, true, &lengths, NULL))
+        return 0;
+    for (uint64_t s = 0; s < t->count; s++)
+        sum += ((const uint64_t *)lengths.data)[s];
+    leat_value_clear(&lengths);
+    return sum;
+}
+
+json_t *cli_stats_text(const struct leat_dataset *dataset, size_t field, enum cli_letters letters, int by,
+                       bool *short_of_memory, struct leat_error *error)
 {
     size_t n;
     struct texts t = {.dataset = dataset, .number = field, .by = by, .count = leat_dataset_count(dataset)};
+    t.letters = letters;
+    t.bytes = bytes_of(&t);
     json_t *made = NULL;
     t.field = &leat_dataset_fields(dataset, &n)[field];
     t.unit = t.field->kind == LEAT_KIND_ARRAY ? leat_dtype_size(t.field->dtype) : 1;
@@ -430,7 +512,7 @@ json_t *cli_stats_text(const struct leat_dataset *dataset, size_t field, int by,
     pthread_mutex_init(&t.lock, NULL);
     if (t.hashes && t.lengths && t.characters && t.group_of && t.groups && t.slots) {
         read_all(&t);
-        if (!t.error.code && !cli_interrupted())
+        if (!t.error.code && !t.short_of_memory && !cli_interrupted())
             made = found(&t);
     } else {
         t.short_of_memory = true;

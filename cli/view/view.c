@@ -1,6 +1,6 @@
 /*
  * leat view: a contact sheet of samples with their targets, of the output of a program for them, or of the batch that a
- * saved state points at.
+ * saved state points at. Sequences of residues are printed, or drawn.
  *
  * Augmented samples come from a loader over the chosen samples, with the program and `--seed`; each further version is
  * the next epoch. So they are what a training with that program sees, of other samples at other rows.
@@ -15,9 +15,10 @@
 #include "print.h"
 #include "python.h"
 #include "replay.h"
+#include "view/sequences.h"
 #include "view/sheet.h"
 
-enum { MAX_VERSIONS = 100 };
+enum { MAX_VERSIONS = 100, SEQUENCES = 8 };
 
 struct view {
     const struct cli_command *command;
@@ -26,6 +27,8 @@ struct view {
     int how;
     bool tokens;
     uint64_t samples, first, seed; /* UINT64_MAX: not given */
+    uint64_t begin;                /* the same */
+    uint64_t residues;
     unsigned side, columns, versions;
     struct cli_saved_batch saved;
     int64_t *positions;
@@ -34,14 +37,19 @@ struct view {
     char note[400];
 };
 static const struct cli_option options[] = {
-    {"out", "PNG", "the picture to write", CLI_TEXT, .at = offsetof(struct view, out)},
-    {"samples", "N", "how many samples are shown; default: 24, spread evenly over FILE", CLI_U64,
-     .at = offsetof(struct view, samples), 1, 10000},
+    {"out", "PNG", "the picture to write; sequences are printed without it", CLI_TEXT,
+     .at = offsetof(struct view, out)},
+    {"samples", "N", "how many samples are shown; default: 24, spread evenly over FILE, or the first 8 sequences",
+     CLI_U64, .at = offsetof(struct view, samples), 1, 10000},
     {"from", "ID", "show the samples from this one on, one after the other", CLI_U64,
      .at = offsetof(struct view, first), 0, INT64_MAX},
     {"ids", "LIST", "show these samples: numbers with commas between them", CLI_TEXT, .at = offsetof(struct view, ids)},
     {"field", "F", "the field or output with the pictures; default: all of them", CLI_TEXT,
      .at = offsetof(struct view, field)},
+    {"begin", "N", "of sequences: show them from residue N on, numbered from 0", CLI_U64,
+     .at = offsetof(struct view, begin), 0, INT64_MAX},
+    {"residues", "N", "so many residues of each; default: 600, of longer ones the two ends", CLI_U64,
+     .at = offsetof(struct view, residues), 1, 1 << 30},
     {"size", "PIXELS", "side of a picture on the sheet; default: 256", CLI_UNSIGNED, .at = offsetof(struct view, side),
      32, 2048},
     {"columns", "N", "pictures, or groups of them, in a row; default: as many as 1600 pixels take", CLI_UNSIGNED,
@@ -141,6 +149,13 @@ static bool choose_samples(struct view *view, uint64_t count)
         view->positions[view->n] = (int64_t)(from ? view->first + view->n : spread);
     }
     return true;
+}
+
+static void note_samples(struct view *view)
+{
+    char count[32];
+    snprintf(view->note, sizeof view->note, "%zu of %s samples", view->n,
+             cli_count(leat_dataset_count(view->saved.dataset), count));
 }
 
 enum { MAX_PICTURES = 16 };
@@ -411,10 +426,63 @@ static int show_batch(struct view *view)
     return exit_code;
 }
 
+/* ---- sequences ------------------------------------------------------------------------------- */
+
+/* Whether FILE is shown as sequences: it has a field of residues, and no pictures unless that field was named. */
+static bool is_of_sequences(const struct view *view, struct cli_sequences *out)
+{
+    const struct leat_dataset *dataset = view->saved.dataset;
+    if (view->saved.program_path || !cli_sequences_find(dataset, view->field, out))
+        return false;
+    struct cli_rows rows;
+    bool pictures = false;
+    if (view->field || !cli_rows_of_dataset(dataset, &rows))
+        return true;
+    for (size_t i = 0; i < rows.n_columns; i++)
+        pictures |= rows.columns[i].field.name && cli_column_pictures(&rows.columns[i]);
+    cli_rows_clear(&rows);
+    return !pictures;
+}
+
+static int show_sequences(struct view *view, struct cli_sequences *s)
+{
+    struct leat_dataset *chosen = NULL;
+    struct leat_error error = {0};
+    char title[600], note[440];
+    int exit_code = CLI_EXIT_OK, width, height;
+    if (!view->ids && view->first == UINT64_MAX)
+        view->first = 0;
+    if (!view->ids && view->samples == UINT64_MAX)
+        view->samples = SEQUENCES;
+    if (!choose_samples(view, leat_dataset_count(view->saved.dataset)))
+        return CLI_EXIT_FAILED;
+    int rc = leat_dataset_select(view->saved.dataset, view->positions, view->n, &chosen, &error);
+    s->chosen = chosen;
+    s->positions = view->positions;
+    s->n = view->n;
+    s->begin = view->begin;
+    s->most = view->residues;
+    s->title = leat_escape(view->path, title, sizeof title);
+    note_samples(view);
+    snprintf(note, sizeof note, "%s: %s", view->note, s->alphabet == CLI_NUCLEOTIDES ? "nucleotides" : "amino acids");
+    rc = rc ? rc : cli_sequences_begin(s, &error);
+    if (!rc && !view->out)
+        rc = cli_sequences_print(s, &error);
+    else if (!rc && !cli_sequences_draw(view->command, s, note, view->out, &width, &height))
+        exit_code = CLI_EXIT_FAILED;
+    else if (!rc)
+        printf("%s in %s (%d x %d)\n", view->note, view->out, width, height);
+    cli_sequences_clear(s);
+    leat_dataset_release(chosen);
+    return rc ? cli_fail(view->command, &error, NULL) : exit_code;
+}
+
 /* ---- the command ----------------------------------------------------------------------------- */
 
-static int collect(struct view *view)
+/* Fills the sheet; *shown: something else was shown instead. */
+static int collect(struct view *view, bool *shown)
 {
+    struct cli_sequences sequences = {0};
     int exit_code;
     if (view->saved.state_path) {
         view->saved.data = (struct cli_several){(char *const *)&view->path, 1};
@@ -424,11 +492,15 @@ static int collect(struct view *view)
     view->saved.dataset = cli_open_as(view->command, view->path, &view->saved.opening, &exit_code);
     if (!view->saved.dataset)
         return exit_code;
+    if (is_of_sequences(view, &sequences)) {
+        *shown = true;
+        return show_sequences(view, &sequences);
+    }
+    if (!view->out)
+        return cli_usage_error(view->command, "--out is missing: the PNG to write.");
     if (!choose_samples(view, leat_dataset_count(view->saved.dataset)))
         return CLI_EXIT_FAILED;
-    char count[32];
-    snprintf(view->note, sizeof view->note, "%zu of %s samples", view->n,
-             cli_count(leat_dataset_count(view->saved.dataset), count));
+    note_samples(view);
     if (!view->saved.program_path)
         return show_samples(view);
     view->saved.program = cli_read_text(view->command, view->saved.program_path, NULL);
@@ -438,7 +510,7 @@ static int collect(struct view *view)
 static bool options_fit(const struct view *view)
 {
     const struct cli_saved_batch *saved = &view->saved;
-    if (!view->out)
+    if (!view->out && (saved->program_path || saved->state_path))
         cli_usage_error(view->command, "--out is missing: the PNG to write.");
     else if (saved->state_path && (view->ids || view->samples != UINT64_MAX || view->first != UINT64_MAX))
         cli_usage_error(view->command, "--batch shows all rows of the batch: leave --samples, --from and --ids out.");
@@ -463,6 +535,8 @@ static int run(const struct cli_command *command, int argc, char **argv)
     struct view view = {.command = command,
                         .samples = UINT64_MAX,
                         .first = UINT64_MAX,
+                        .begin = UINT64_MAX,
+                        .residues = 600,
                         .side = 256,
                         .versions = 3,
                         .saved = CLI_SAVED_BATCH_INIT};
@@ -473,16 +547,17 @@ static int run(const struct cli_command *command, int argc, char **argv)
         return view_tokens(&view);
     if (!options_fit(&view))
         return CLI_EXIT_FAILED;
-    exit_code = collect(&view);
+    bool shown = false;
+    exit_code = collect(&view, &shown);
     char title[600];
     view.sheet.title = leat_escape(view.path, title, sizeof title);
     view.sheet.note = view.note;
     view.sheet.side = view.side;
     view.sheet.columns = view.columns;
     view.sheet.dataset = view.saved.dataset;
-    if (exit_code == CLI_EXIT_OK && !cli_sheet_write(command, &view.sheet, view.out, &width, &height))
+    if (exit_code == CLI_EXIT_OK && !shown && !cli_sheet_write(command, &view.sheet, view.out, &width, &height))
         exit_code = CLI_EXIT_FAILED;
-    if (exit_code == CLI_EXIT_OK)
+    if (exit_code == CLI_EXIT_OK && !shown)
         printf("%s in %s (%d x %d)\n", view.note, view.out, width, height);
     cli_sheet_clear(&view.sheet);
     free(view.positions);
@@ -492,15 +567,16 @@ static int run(const struct cli_command *command, int argc, char **argv)
 
 const struct cli_command cli_view = {
     .name = "view",
-    .usage = "FILE --out PNG [options]",
-    .summary = "a contact sheet: samples, augmented ones, or a batch, with their targets",
+    .usage = "FILE [--out PNG] [options]",
+    .summary = "a contact sheet: samples, augmented ones, or a batch, with their targets; sequences",
     .about =
         "Draws pictures of FILE side by side, with ids, class names, sizes, and what else the file says of them: boxes "
         "with\n"
         "their classes, masks, keypoints. With --program each sample stands beside augmented versions of it, with the\n"
         "targets that moved along. With --batch it is the batch that a saved state points at: in a training that "
         "failed,\n"
-        "the one that could not be made. A broken sample has its error in the place of the picture.\n",
+        "the one that could not be made. A broken sample has its error in the place of the picture.\n"
+        "Sequences, as of FASTA and FASTQ, are printed with their residues in colours, or drawn with --out.\n",
     .arguments = {{"FILE", offsetof(struct view, path)}},
     .options = options,
     .n_options = sizeof options / sizeof *options,
@@ -509,6 +585,7 @@ const struct cli_command cli_view = {
             "  leat view train.leat --out sheet.png --ids 17,40 --size 600\n"
             "  leat view train.leat --out sheet.png --program program.json --versions 5\n"
             "  leat view train.leat --out sheet.png --batch state.json --program program.json\n"
+            "  leat view proteins.fasta --ids 3 --begin 1000 --residues 200\n"
             "  leat view tokens.leat --length 2048 --out rows.html\n"
             "\nExit codes: 0 written; 1 the data are at fault; 2 could not run, or the state is of other data.\n",
     .run = run,

@@ -581,6 +581,11 @@ struct leat_value {
 };
 LEAT_API int leat_dataset_read(const struct leat_dataset *dataset, uint64_t position, size_t field,
                                struct leat_value *out, struct leat_error *error);
+/* Rows [begin, begin + n) of a value of a field of varying arrays; fewer, or none, if the value ends before. Their
+ * bytes alone are read, unless only the whole value has a checksum that is to be compared: a window of a chromosome
+ * costs what the window has. Otherwise as leat_dataset_read. Errors: those, TYPE (the field has no varying arrays). */
+LEAT_API int leat_dataset_read_part(const struct leat_dataset *dataset, uint64_t position, size_t field, uint64_t begin,
+                                    uint64_t n, struct leat_value *out, struct leat_error *error);
 LEAT_API void leat_value_clear(struct leat_value *value);
 
 /* All values of a field of fixed size as one array of leat_dataset_count rows, verified. If they lie in one piece and

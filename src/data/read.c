@@ -596,6 +596,76 @@ int leat_dataset_read(const struct leat_dataset *d, uint64_t position, size_t fi
     return rc;
 }
 
+/* Bytes [begin, begin + n) of a value in an extent, or as many as there are. */
+static int read_bytes(const struct leat_dataset *d, size_t field, const struct leat_sample_ref *ref, uint64_t begin,
+                      uint64_t n, struct leat_value *out, struct leat_error *error)
+{
+    struct leat_fetch fetch = {.ref = *ref, .field = field};
+    size_t failed;
+    int rc = leat_dataset_extents(d, field, ref, 1, &fetch.extent, &failed, error);
+    if (rc)
+        return rc;
+    leat_ref_resolve(&fetch.ref, &fetch.field);
+    begin = begin < fetch.extent.length ? begin : fetch.extent.length;
+    n = n < fetch.extent.length - begin ? n : fetch.extent.length - begin;
+    const uint64_t at = fetch.extent.offset + begin;
+    if (n)
+        leat_fetch_narrow(&fetch, begin, n);
+    if (!fetch.piece && (!n || !fetch.extent.verify)) {
+        fetch.extent.offset = at;
+        fetch.extent.length = n;
+        fetch.extent.verify = false;
+    }
+    rc = leat_fetch_read(&fetch, out, error);
+    if (!rc)
+        memmove(out->owned, (uint8_t *)out->owned + (at - fetch.extent.offset), (size_t)n);
+    out->length = n;
+    return rc;
+}
+
+int leat_dataset_read_part(const struct leat_dataset *d, uint64_t position, size_t field, uint64_t begin, uint64_t n,
+                           struct leat_value *out, struct leat_error *error)
+{
+    struct leat_sample_ref ref;
+    uint64_t bytes;
+    memset(out, 0, sizeof *out);
+    int rc = check_field(d, field, error);
+    if (rc)
+        return rc;
+    const struct leat_field *f = &d->base->fields[field];
+    if (f->kind != LEAT_KIND_ARRAY || is_fixed(f))
+        return leat_fail(error, LEAT_E_TYPE, "field \"%s\" has no arrays of varying length, of which a part is read",
+                         f->name);
+    if (position < d->count)
+        leat_dataset_locate(d, &position, 1, &ref);
+    if (position >= d->count || leat_ref_storage(&ref, field) != LEAT_STORAGE_EXTENT ||
+        leat_field_row_bytes(f, &bytes, NULL)) {
+        if ((rc = leat_dataset_read(d, position, field, out, error)))
+            return rc;
+        const uint64_t rows = (uint64_t)out->shape[0], each = rows ? out->length / rows : 0;
+        begin = begin < rows ? begin : rows;
+        n = n < rows - begin ? n : rows - begin;
+        memmove(out->owned, (uint8_t *)out->owned + begin * each, (size_t)(n * each));
+        out->length = n * each;
+        out->shape[0] = (int64_t)n;
+        return LEAT_OK;
+    }
+    rc = read_bytes(d, field, &ref, begin > UINT64_MAX / bytes ? UINT64_MAX : begin * bytes,
+                    n > UINT64_MAX / bytes ? UINT64_MAX / bytes * bytes : n * bytes, out, error);
+    out->dtype = f->dtype;
+    out->ndim = f->ndim;
+    memcpy(out->shape, f->shape, sizeof out->shape);
+    out->shape[0] = (int64_t)(out->length / bytes);
+    if (!rc && out->length % bytes)
+        rc = at_sample(
+            d, field, &ref,
+            leat_fail(error, LEAT_E_CORRUPT, "a value is not a whole number of rows of %" PRIu64 " bytes", bytes),
+            error);
+    if (rc)
+        leat_value_clear(out);
+    return rc;
+}
+
 void leat_value_clear(struct leat_value *value)
 {
     leat_free(value->owned);

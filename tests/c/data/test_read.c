@@ -71,6 +71,35 @@ TEST_IN_FOLDER(every_kind_of_value_is_read)
     leat_dataset_release(d);
 }
 
+TEST_IN_FOLDER(a_part_of_a_value_is_the_rows_of_the_whole)
+{
+    static const enum leat_recheck policies[] = {LEAT_RECHECK_ALWAYS, LEAT_RECHECK_FIRST, LEAT_RECHECK_NEVER};
+    struct leat_error error;
+    struct leat_value whole, part;
+    for (size_t k = 0; k < 3; k++) {
+        struct leat_dataset *d = open_with(path, policies[k]);
+        for (uint64_t i = 0; i < 8; i++)
+            for (uint64_t begin = 0; begin < 6; begin++)
+                for (uint64_t n = 0; n < 6; n++) {
+                    assert_ok(leat_dataset_read(d, i, POINTS, &whole, &error));
+                    assert_ok(leat_dataset_read_part(d, i, POINTS, begin, n, &part, &error));
+                    const uint64_t rows = i % 4, from = begin < rows ? begin : rows;
+                    const uint64_t wanted = n < rows - from ? n : rows - from;
+                    assert_int_equal(part.shape[0], wanted);
+                    assert_int_equal(part.length, wanted * 8);
+                    assert_memory_equal(part.data, (const uint8_t *)whole.data + from * 8, wanted * 8);
+                    leat_value_clear(&part);
+                    leat_value_clear(&whole);
+                }
+        assert_ok(leat_dataset_read_part(d, 3, POINTS, 1, UINT64_MAX, &part, &error));
+        assert_int_equal(part.shape[0], 2);
+        leat_value_clear(&part);
+        assert_int_equal(leat_dataset_read_part(d, N, POINTS, 0, 1, &part, &error), LEAT_E_RANGE);
+        assert_int_equal(leat_dataset_read_part(d, 0, PAIR, 0, 1, &part, &error), LEAT_E_TYPE);
+        leat_dataset_release(d);
+    }
+}
+
 TEST_IN_FOLDER(columns_come_in_place_or_as_a_copy)
 {
     struct leat_error error;
