@@ -608,19 +608,8 @@ static int read_bytes(const struct leat_dataset *d, size_t field, const struct l
     leat_ref_resolve(&fetch.ref, &fetch.field);
     begin = begin < fetch.extent.length ? begin : fetch.extent.length;
     n = n < fetch.extent.length - begin ? n : fetch.extent.length - begin;
-    const uint64_t at = fetch.extent.offset + begin;
-    if (n)
-        leat_fetch_narrow(&fetch, begin, n);
-    if (!fetch.piece && (!n || !fetch.extent.verify)) {
-        fetch.extent.offset = at;
-        fetch.extent.length = n;
-        fetch.extent.verify = false;
-    }
-    rc = leat_fetch_read(&fetch, out, error);
-    if (!rc)
-        memmove(out->owned, (uint8_t *)out->owned + (at - fetch.extent.offset), (size_t)n);
-    out->length = n;
-    return rc;
+    leat_extent_narrow(&fetch.ref, &fetch.extent, begin, n);
+    return leat_fetch_read(&fetch, out, error);
 }
 
 int leat_dataset_read_part(const struct leat_dataset *d, uint64_t position, size_t field, uint64_t begin, uint64_t n,
