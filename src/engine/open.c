@@ -290,8 +290,7 @@ static int make_budget(struct leat_loader *l, const struct leat_loader_options *
     l->bounds.asked_budget = o->budget_bytes;
     l->bounds.asked_held = o->max_held_bytes;
     l->bounds.scratch_bytes = leat_program_scratch_bytes(l->program) + (l->job.restores ? LEAT_DECODE_BYTES : 0);
-    if (l->job.packing && l->job.packing->chain)
-        l->bounds.scratch_bytes += leat_program_scratch_bytes(l->job.packing->chain);
+    l->bounds.scratch_bytes += l->job.packing ? leat_packing_document_bytes(l->job.packing) : 0;
     l->tasks.usual_room = leat_region_round(2 * largest);
     l->job.window_bytes = l->tasks.usual_room < MAX_WINDOW_BYTES ? l->tasks.usual_room : MAX_WINDOW_BYTES;
     uint64_t batch = batch_bytes(l, rows_of_batch(l, o->global_batch_size));

@@ -45,7 +45,8 @@ static void refresh(const struct leat_job_context *c)
 
 /* ---- documents --------------------------------------------------------------------------------------------------- */
 
-#define RUN 64                       /* pieces that are found, and read, together */
+#define RUN 64 /* pieces that are found, and read, together */
+#define KEPT_DOCUMENT (256 << 10)
 #define DOCUMENT (UINT64_C(1) << 62) /* keys of documents differ from those of rows */
 
 /* A piece and its document: stored elements [from, until) of it are at `data`, mapped, read or computed. */
@@ -413,12 +414,12 @@ static uint64_t fill_of(const struct leat_packing_rule *r, enum leat_packed_fiel
     return field == LEAT_PACKED_TOKENS ? r->fill : field == LEAT_PACKED_LABELS ? (uint64_t)-100 : 0;
 }
 
-/* The key of a document's draws: of its number in the epoch's pass, whatever row it comes into. */
+/* The key of a document's draws: of its number in the pass, whatever row it comes into. */
 static uint64_t key_of(const struct leat_job *j, const struct leat_assembly *a, const struct part *p)
 {
     const struct leat_job_context *c = j->context;
-    const uint64_t key = leat_plan_key(c->packing->seed_of_draws, j->target.plan.epoch, p->position),
-                   drawn = leat_plan_key(key, DOCUMENT, a->pass);
+    const uint64_t key = leat_plan_key(c->packing->seed_of_draws, DOCUMENT, a->pass),
+                   drawn = leat_plan_key(key, p->position, 0);
     return c->key ? leat_key_mix(drawn, c->key) : drawn;
 }
 
@@ -466,6 +467,20 @@ static int make_output(struct leat_job *j, struct leat_assembly *a, const struct
     return rc;
 }
 
+/* Memory for a long document is that of the thread that has it, and not of each job. */
+static void drop_large(struct leat_assembly *a)
+{
+    if (a->whole_room + a->list_room[0] + a->list_room[1] < KEPT_DOCUMENT)
+        return;
+    leat_free(a->whole);
+    leat_free(a->list[0]);
+    leat_free(a->list[1]);
+    a->whole = a->list[0] = a->list[1] = NULL;
+    a->whole_room = a->list_room[0] = a->list_room[1] = 0;
+    leat_scratch_free(a->scratch);
+    a->scratch = NULL;
+}
+
 /* The run's documents by the chain. */
 static int make_run(struct leat_job *j, struct leat_assembly *a, size_t *failed)
 {
@@ -494,6 +509,7 @@ static int make_run(struct leat_job *j, struct leat_assembly *a, size_t *failed)
         }
         a->to += (p->piece->count + padding_of(r, p->piece)) * r->element;
     }
+    drop_large(a);
     return LEAT_OK;
 }
 

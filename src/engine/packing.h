@@ -33,6 +33,7 @@ struct leat_packing_rule {
     struct leat_program *chain;
     size_t made[LEAT_PACKED_FIELDS]; /* its outputs; SIZE_MAX: it does not make that field */
     uint64_t seed_of_draws;          /* the loader's */
+    uint64_t longest;                /* bytes of a document, once the lengths were read */
     _Atomic uint8_t *touched;        /* a bit per document: its checksum was compared where it is mapped, ... */
     _Atomic uint64_t changes;        /* ... since leat_dataset_changes was this */
     bool is_mask;
@@ -42,12 +43,14 @@ struct leat_packing_rule {
 
 /* Elements of a document that is stored in so many bytes, without bos and eos. */
 uint64_t leat_packing_elements(const struct leat_packing_rule *rule, uint64_t bytes);
+/* Memory of a thread that applies the chain to the longest document; 0: there is no chain. */
+uint64_t leat_packing_document_bytes(const struct leat_packing_rule *rule);
 /* Fields of the program for these options. INVALID, NOT_FOUND, TYPE, NOMEM. `rule` is memory of leat_new; that of the
  * first of several sources also has the common part of all their rows. */
 int leat_packing_open(const struct leat_dataset *documents, const struct leat_pack_options *options,
                       struct leat_packing_rule *rule, struct leat_error *error);
 /* Elements of each document with bos and eos, for the plan; ended with leat_free. NOMEM, and the errors of reading. */
-int leat_packing_lengths(const struct leat_packing_rule *rule, const struct leat_dataset *documents, uint64_t **lengths,
+int leat_packing_lengths(struct leat_packing_rule *rule, const struct leat_dataset *documents, uint64_t **lengths,
                          struct leat_error *error);
 /* Makes the fingerprint of the documents that of these rows. */
 void leat_packing_fingerprint(const struct leat_packing_rule *rule, uint8_t fingerprint[16]);

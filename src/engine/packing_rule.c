@@ -56,13 +56,29 @@ uint64_t leat_packing_elements(const struct leat_packing_rule *r, uint64_t bytes
     return r->chain ? leat_program_ragged_bytes(r->chain, o, bytes) / r->element : bytes / r->stored;
 }
 
-int leat_packing_lengths(const struct leat_packing_rule *r, const struct leat_dataset *documents, uint64_t **out,
+uint64_t leat_packing_document_bytes(const struct leat_packing_rule *r)
+{
+    if (!r->chain)
+        return 0;
+    const struct leat_row row = {.length = r->longest};
+    uint64_t most = 0;
+    for (size_t o = 0; o < leat_program_outputs(r->chain); o++) {
+        const uint64_t one = leat_program_decode_bytes(r->chain, o, &row, 0);
+        most = one > most ? one : most;
+    }
+    return leat_program_scratch_bytes(r->chain) + most + r->longest +
+           2 * (leat_packing_elements(r, r->longest) + 1) * sizeof(int64_t);
+}
+
+int leat_packing_lengths(struct leat_packing_rule *r, const struct leat_dataset *documents, uint64_t **out,
                          struct leat_error *error)
 {
     int rc = leat_dataset_lengths(documents, r->field, out, error);
     if (!rc && r->mask)
         rc = compare_lengths(r->mask, documents, *out, error);
     const uint64_t n = leat_dataset_count(documents), around = (uint64_t)r->has_bos + r->has_eos;
+    for (uint64_t i = 0; !rc && i < n; i++)
+        r->longest = (*out)[i] * r->stored > r->longest ? (*out)[i] * r->stored : r->longest;
     for (uint64_t i = 0; !rc && i < n; i++) /* a document without a token is in no row */
         (*out)[i] = (*out)[i] ? leat_packing_elements(r, (*out)[i] * r->stored) + around : 0;
     return rc;
@@ -130,6 +146,12 @@ static enum leat_packed_field field_of_output(const char *name, const char *outp
                                            : LEAT_PACKED_FIELDS;
 }
 
+/* -100 is no unsigned number. */
+static bool holds_labels(enum leat_dtype dtype)
+{
+    return dtype == LEAT_I8 || dtype == LEAT_I16 || dtype == LEAT_I32 || dtype == LEAT_I64;
+}
+
 /* The chain takes documents of any length, also where all have one. */
 static int open_chain(const struct leat_field *tokens, const struct leat_pack_options *options,
                       struct leat_packing_rule *r, struct leat_error *error)
@@ -156,6 +178,12 @@ static int open_chain(const struct leat_field *tokens, const struct leat_pack_op
                              output->name);
         r->made[k] = o;
         r->fields[k].dtype = output->dtype;
+        const bool fits = k == LEAT_PACKED_LOSS_MASK ? output->dtype == LEAT_BOOL
+                          : k == LEAT_PACKED_LABELS  ? holds_labels(output->dtype)
+                                                     : output->dtype <= LEAT_I64;
+        if (!fits)
+            return leat_fail(error, LEAT_E_TYPE, "the chain of packed rows makes '%s' of %s, and tokens are integers",
+                             output->name, leat_dtype_name(output->dtype));
     }
     if (r->made[LEAT_PACKED_TOKENS] == SIZE_MAX)
         return leat_fail(error, LEAT_E_INVALID, "the chain of packed rows makes no '%s'", tokens->name);

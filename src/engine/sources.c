@@ -136,7 +136,7 @@ static void free_parts(struct parts *p, uint32_t n)
 }
 
 /* Rows cut from documents: their length. */
-static int describe_cut(const struct leat_sources *s, const struct leat_packing_rule *rule, uint32_t k,
+static int describe_cut(const struct leat_sources *s, struct leat_packing_rule *rule, uint32_t k,
                         const struct leat_loader_options *o, struct parts *parts, struct leat_error *error)
 {
     /* Weights and lists are of rows as they were counted before anything is dropped. */
@@ -230,8 +230,8 @@ static int count_in_samples(struct leat_dataset *dataset, uint32_t k, const char
     return LEAT_OK;
 }
 
-static int count_tokens(const struct leat_sources *s, uint32_t k, const struct leat_packing_rule *rules,
-                        struct parts *parts, struct leat_error *error)
+static int count_tokens(const struct leat_sources *s, uint32_t k, struct leat_packing_rule *rules, struct parts *parts,
+                        struct leat_error *error)
 {
     const char *field = s->mix->tokens_field;
     struct leat_plan_source *source = &parts->sources[k];
@@ -266,6 +266,8 @@ static int describe(const struct leat_sources *s, struct leat_loader *l, const s
         l->job.source_begin[k] = begin;
         begin += parts->sources[k].count;
         int rc = l->job.packing ? describe_cut(s, &l->job.packing[k], k, o, parts, error) : LEAT_OK;
+        if (l->job.packing && l->job.packing[k].longest > l->job.packing->longest)
+            l->job.packing->longest = l->job.packing[k].longest;
         if (!rc && s->mix && s->mix->unit == LEAT_MIX_TOKENS)
             rc = count_tokens(s, k, l->job.packing, parts, error);
         if (!rc && o->buckets)

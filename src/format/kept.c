@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "io/guard.h"
 
 enum { PIECES = 16, END = 64 << 10, PIECE = 4 << 10 };
 
@@ -124,9 +125,11 @@ bool leat_kept_load(struct leat_kept *k, const char *path, struct leat_io_file *
     for (size_t i = 0; good && i < LEAT_KEPT_SECTIONS; i++) {
         k->sections[i].data = base + h.sections[i].at;
         k->sections[i].count = h.sections[i].count;
-        if (k->memory && !trusts)
-            good = leat_hash64(k->sections[i].data, (size_t)(h.sections[i].count * h.sections[i].each)) ==
-                   h.sections[i].hash;
+        uint64_t hash = h.sections[i].hash;
+        if (!trusts)
+            good = !leat_guarded_hash(k->sections[i].data, (size_t)(h.sections[i].count * h.sections[i].each), &hash,
+                                      NULL) &&
+                   hash == h.sections[i].hash;
     }
     memcpy(k->facts, h.facts, sizeof k->facts);
     k->inode = st.st_ino;

@@ -7,7 +7,7 @@
  *     header | section | section | ...          each at a multiple of 64
  *
  * The header tells the source by its size, its time and a hash of pieces of it. It has a checksum, and so has each
- * section; those of a large file, which is mapped, are not compared: its readers check what they are told.
+ * section. A large file is mapped.
  */
 #ifndef LEAT_FORMAT_KEPT_H
 #define LEAT_FORMAT_KEPT_H

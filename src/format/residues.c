@@ -131,6 +131,12 @@ struct unfolding {
     uint64_t wrong; /* the byte at which the file does not fit its index */
 };
 
+/* No line of residues begins with this. */
+static uint8_t mark_of(const struct unfolding *u)
+{
+    return u->next.f->index->kind == LEAT_SEQUENCE_FASTA ? '>' : 0;
+}
+
 /* Lines of one width: n residues from number `k` of the record on. */
 static bool copy_even(const struct unfolding *u, enum leat_sequence_text t, uint64_t k, uint64_t n)
 {
@@ -139,19 +145,21 @@ static bool copy_even(const struct unfolding *u, enum leat_sequence_text t, uint
                    last = even_place(r, t, k + n - 1);
     return at >= u->at && last >= at && last < u->end && r->width[t] >= r->line[t] &&
            leat_residues_copy(u->to, u->bytes + (at - u->at), (size_t)n, (size_t)(line - k % line), (size_t)line,
-                              r->width[t] - r->line[t]);
+                              r->width[t] - r->line[t], mark_of(u));
 }
 
 /* The first byte of n residues, or between their lines, that is another one than the index says. */
 static uint64_t find_wrong(const struct unfolding *u, enum leat_sequence_text t, uint64_t k, uint64_t n)
 {
+    const uint64_t line = u->next.r->line[t];
     uint64_t behind = even_place(u->next.r, t, k), at = behind;
     for (uint64_t i = 0; i < n; i++, behind = at + 1) {
         at = even_place(u->next.r, t, k + i);
         for (uint64_t white = behind; white < at; white++)
             if (white < u->at || white >= u->end || !leat_is_white(u->bytes[white - u->at]))
                 return white;
-        if (at < u->at || at >= u->end || !leat_is_residue(u->bytes[at - u->at]))
+        if (at < u->at || at >= u->end || !leat_is_residue(u->bytes[at - u->at]) ||
+            (u->bytes[at - u->at] == mark_of(u) && (at > behind || (line ? (k + i) % line : k + i) == 0)))
             return at;
     }
     return at;
@@ -161,11 +169,13 @@ static uint64_t find_wrong(const struct unfolding *u, enum leat_sequence_text t,
 static bool copy_uneven(const struct unfolding *u, uint64_t n)
 {
     uint64_t done = 0, at = u->next.at, skip = u->next.skip;
+    uint8_t before = 0;
     for (; at >= u->at && at < u->end && done < n; at++) {
-        const uint8_t c = u->bytes[at - u->at];
+        const uint8_t c = u->bytes[at - u->at], last = before;
+        before = c;
         if (leat_is_white(c))
             continue;
-        if (!leat_is_residue(c))
+        if (!leat_is_residue(c) || (last == '\n' && c == mark_of(u)))
             return false;
         if (skip)
             skip--;
@@ -262,15 +272,28 @@ static void give_reading(struct reading *v)
     free_reading(v);
 }
 
+/* The copy that a compressed file is read from is damaged: without the index, the next opening makes both anew. */
+static int forget_copy(const struct residues *f, struct leat_error *error)
+{
+    const struct leat_kept *kept = &f->index->kept;
+    const bool gone = !kept->path || leat_kept_forget(kept->path, kept->inode);
+    return leat_fail_at(error, LEAT_E_CHANGED, f->file.path, LEAT_NO_OFFSET,
+                        "%s: the copy in short frames that was made of it is damaged: %s%s%sopen it again",
+                        f->file.path, gone ? "" : "remove ", gone ? "" : kept->path, gone ? "" : " and ");
+}
+
 /* The bytes are there, or are not: fills the request. */
 static void answer(struct reading *v)
 {
     struct leat_io_request *o = v->outer;
     o->retry_after_ms = v->inner.retry_after_ms;
-    if ((o->status = v->inner.status))
+    if ((o->status = v->inner.status)) {
         o->error = v->inner.error;
-    else
+        if (o->status == LEAT_E_CORRUPT && v->file->index->copy_bytes)
+            o->status = forget_copy(v->file, &o->error);
+    } else {
         o->status = unfold_request(&v->first, v->bytes, v->inner.offset, v->inner.offset + v->inner.length, o);
+    }
 }
 
 static void let_go(struct reading *v)

@@ -197,7 +197,7 @@ static int take_text(struct leat_sequence_scan *s, enum leat_sequence_text text,
         clean--;
     if (clean && s->blank && s->kind == LEAT_SEQUENCE_FASTQ)
         return wrong(s, s->line, at - 1, error, "white space stands among its %s", text ? "qualities" : "residues");
-    s->blank = clean < n && !s->text_opens;
+    s->blank = clean < n && (clean || !s->text_opens);
     if (leat_residues_are(bytes, clean))
         return take_run(s, text, bytes, clean, at) ? LEAT_OK : no_memory(s, error);
     for (size_t i = 0, end; i < clean; i = end + 1) {

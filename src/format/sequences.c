@@ -221,6 +221,13 @@ int leat_sequences_extents(struct leat_source *source, size_t field, const uint6
 {
     const struct sequences *s = (const struct sequences *)source;
     struct leat_sequence_record r[2];
+    if (!leat_io_is_remote(s->path)) { /* one look at the file for some values */
+        const int rc = leat_sequences_refresh(source, error);
+        if (rc) {
+            *failed = 0;
+            return rc;
+        }
+    }
     for (size_t i = 0; i < n; i++) {
         const int rc = leat_sequence_get(&s->index, samples[i], r, error);
         if (rc) {
@@ -250,7 +257,8 @@ void leat_sequences_mark(struct leat_source *source, size_t field, uint64_t samp
 {
 }
 
-/* There are no checksums: whoever changes the file while it is read is told by its time, and by where lines end. */
+/* There are no checksums: whoever changes the file while it is read is told by its time, which is looked at whenever
+ * values are located, and by where lines end. */
 int leat_sequences_refresh(struct leat_source *source, struct leat_error *error)
 {
     const struct sequences *s = (const struct sequences *)source;

@@ -106,6 +106,10 @@ static int make_index(struct leat_text_file *t, const struct leat_open_options *
     if (compression || mode == LEAT_TEXT_BLANK || mode == LEAT_TEXT_FILE) {
         bool lasting;
         rc = make_streamed(t, options, mode, compression, copy, &lasting, error);
+        if (rc == LEAT_E_CORRUPT && compression == LEAT_COMPRESSION_BGZF) { /* other members of gzip may follow */
+            leat_text_index_destroy(&t->index);
+            rc = make_streamed(t, options, mode, LEAT_COMPRESSION_GZIP, copy, &lasting, error);
+        }
         kept = kept && lasting;
     } else {
         const struct leat_text_scan scan = {.mode = mode, .progress = options->progress, .user = options->user};

@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "io/interrupt.h"
 
-enum { HEAD = LEAT_BGZF_HEAD, FIXED = 12, TAIL = 8, MOST = 64 << 10, ASK = 4096, PATH = 4096 };
+enum { HEAD = LEAT_BGZF_HEAD, FIXED = 12, TAIL = 8, EMPTY = 5, MOST = 64 << 10, ASK = 4096, PATH = 4096 };
 
 /* The bytes of the block that has this header; 0: it is none. The field of its size stands first in every file there
  * is. */
@@ -43,10 +43,23 @@ static bool add(struct table *t, uint64_t in, uint64_t out)
     return true;
 }
 
+/* The decoded bytes of the block that these are, by its tail. One that says it is empty has to look it: no body to
+ * speak of, and the checksum of nothing. UINT32_MAX: it does not. */
+static uint32_t decoded_of(uint32_t size, uint32_t head, const uint8_t *tail)
+{
+    const uint32_t decoded = leat_get_u32(tail + 4);
+    return decoded || (!leat_get_u32(tail) && size - head - TAIL <= EMPTY) ? decoded : UINT32_MAX;
+}
+
+static uint32_t head_of(const uint8_t *h)
+{
+    return FIXED + (uint32_t)leat_get_u16(h + 10);
+}
+
 /* Reads the block at `at`: its size in the file, and that of its decoded bytes. */
 static int measure(struct leat_io_file *file, uint64_t at, uint32_t *size, uint32_t *decoded, struct leat_error *error)
 {
-    uint8_t bytes[HEAD];
+    uint8_t bytes[HEAD], tail[TAIL];
     if (file->size - at < HEAD)
         return leat_io_damaged(file, at, "it ends in the middle of a block's header", error);
     int rc = leat_io_read(file, at, HEAD, bytes, error);
@@ -56,9 +69,11 @@ static int measure(struct leat_io_file *file, uint64_t at, uint32_t *size, uint3
         return leat_io_damaged(file, at, "there is no block of BGZF", error);
     if (*size > file->size - at)
         return leat_io_damaged(file, at, "it ends in the middle of a block", error);
-    rc = leat_io_read(file, at + *size - 4, 4, bytes, error);
-    *decoded = rc ? 0 : leat_get_u32(bytes);
-    return rc || *decoded <= MOST ? rc : leat_io_damaged(file, at, "a block of BGZF says that it is too long", error);
+    rc = leat_io_read(file, at + *size - TAIL, TAIL, tail, error);
+    *decoded = rc ? 0 : decoded_of(*size, head_of(bytes), tail);
+    return rc || *decoded <= MOST
+               ? rc
+               : leat_io_damaged(file, at, "a block of BGZF does not have the length it says", error);
 }
 
 /* From block to block. */
@@ -155,12 +170,13 @@ static int decode(struct leat_io_file *file, uint64_t at, const uint8_t *bytes, 
     bool fits = size && size <= n && leat_get_u32(bytes + size - 4) == out_bytes;
     for (size_t at_next = size, next; fits && at_next < n; at_next += next) { /* empty blocks behind it */
         next = n - at_next >= HEAD ? size_of(bytes + at_next) : 0;
-        fits = next && next <= n - at_next && !leat_get_u32(bytes + at_next + next - 4);
+        fits = next && next <= n - at_next &&
+               !decoded_of((uint32_t)next, head_of(bytes + at_next), bytes + at_next + next - TAIL);
     }
     if (!fits)
         return leat_io_damaged(file, at, "there is another block than was found when it was opened, or its .gzi says",
                                error);
-    const size_t head = FIXED + leat_get_u16(bytes + 10);
+    const size_t head = head_of(bytes);
     struct libdeflate_decompressor *z = libdeflate_alloc_decompressor();
     if (!z)
         return leat_fail(error, LEAT_E_NOMEM, "no memory to decode %s", file->path);

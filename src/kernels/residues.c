@@ -22,6 +22,8 @@ LEAT_INLINE bool are_white(const uint8_t *p, size_t n)
 /* Line by line, each by `copy`, which says whether it is good. */
 #define COPY_LINES(copy)                                                                                               \
     for (bool good = true;;) {                                                                                         \
+        if (n && left == line && *from == mark)                                                                        \
+            return false;                                                                                              \
         const size_t part = n < left ? n : left;                                                                       \
         if (n > AHEAD)                                                                                                 \
             __builtin_prefetch(from + AHEAD);                                                                          \
@@ -72,7 +74,8 @@ bool leat_residues_are(const uint8_t *p, size_t n)
     return !wrong;
 }
 
-bool leat_residues_copy_portable(uint8_t *to, const uint8_t *from, size_t n, size_t left, size_t line, size_t between)
+bool leat_residues_copy_portable(uint8_t *to, const uint8_t *from, size_t n, size_t left, size_t line, size_t between,
+                                 uint8_t mark)
 {
     COPY_LINES(copy_plain)
 }
@@ -102,22 +105,24 @@ LEAT_TARGET_AVX2 static inline bool copy_avx2(uint8_t *to, const uint8_t *from, 
 }
 
 LEAT_TARGET_AVX2 bool leat_residues_copy_avx2(uint8_t *to, const uint8_t *from, size_t n, size_t left, size_t line,
-                                              size_t between)
+                                              size_t between, uint8_t mark)
 {
     COPY_LINES(copy_avx2)
 }
 
 #else
 
-bool leat_residues_copy_avx2(uint8_t *to, const uint8_t *from, size_t n, size_t left, size_t line, size_t between)
+bool leat_residues_copy_avx2(uint8_t *to, const uint8_t *from, size_t n, size_t left, size_t line, size_t between,
+                             uint8_t mark)
 {
     return leat_residues_copy_portable(to, from, n, left, line, between);
 }
 
 #endif
 
-bool leat_residues_copy(uint8_t *to, const uint8_t *from, size_t n, size_t left, size_t line, size_t between)
+bool leat_residues_copy(uint8_t *to, const uint8_t *from, size_t n, size_t left, size_t line, size_t between,
+                        uint8_t mark)
 {
-    return (leat_cpu_isa() >= LEAT_ISA_AVX2 ? leat_residues_copy_avx2 : leat_residues_copy_portable)(to, from, n, left,
-                                                                                                     line, between);
+    return (leat_cpu_isa() >= LEAT_ISA_AVX2 ? leat_residues_copy_avx2
+                                            : leat_residues_copy_portable)(to, from, n, left, line, between, mark);
 }

@@ -34,7 +34,7 @@
 #include "plan/best_fit.h"
 
 #define TAG_BUCKET ((UINT64_C(1) << 63) | 5)
-#define TAG_COSTS ((UINT64_C(1) << 63) | 6)
+#define TAG_COSTS ((UINT64_C(1) << 63) | 7)
 
 struct leat_bucket {
     uint64_t width, begin, end; /* its samples, in `sorted` */

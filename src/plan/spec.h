@@ -21,7 +21,7 @@
 #define LEAT_TAG_SUBSTITUTE ((UINT64_C(1) << 63) | 2)
 #define LEAT_TAG_COMPANION ((UINT64_C(1) << 63) | 3)
 #define LEAT_TAG_BINS ((UINT64_C(1) << 63) | 4)
-#define LEAT_TAG_MEMBER ((UINT64_C(1) << 63) | 6)
+#define LEAT_TAG_MEMBER ((UINT64_C(1) << 63) | 6) /* 5 and 7: groups.c */
 
 struct leat_position {
     uint64_t epoch, row; /* of a plan of groups, `row` counts these */

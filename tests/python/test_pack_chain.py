@@ -77,7 +77,7 @@ def test_rows_are_those_of_whole_documents_by_the_chain(tmp_path: Path, how: str
         if not len(value):
             assert doc not in by_document
             continue
-        key = leat._leat.row_key(leat._leat.row_key(3, 0, doc), 1 << 62, 0)
+        key = leat._leat.row_key(leat._leat.row_key(3, 1 << 62, 0), doc, 0)
         made = leat.apply({"sequence": CHAIN}, {"sequence": [value]}, keys=np.array([key], np.uint64))
         assert sorted(np.concatenate(by_document[doc]).tolist()) == sorted(np.asarray(made["sequence"][0]).tolist())
         assert len(made["sequence"][0]) == min(len(value), 30) + 2
@@ -163,6 +163,8 @@ def test_what_a_chain_cannot_be(tmp_path: Path) -> None:
     for chain, error, what in (
         ([L.PadTo(9)], TypeError, "lengths follow from those of the documents"),
         ([L.Decode()], TypeError, "Decode"),
+        ([L.Lookup("esm2"), L.ToDtype("float32")], TypeError, "float32"),
+        ([L.Lookup("esm2"), MASK, L.ToDtype("uint8")], (TypeError, leat.InvalidError), "uint8|labels"),
         ([L.Lookup("esm2"), L.Map(len)], (TypeError, ValueError), "Map"),
     ):
         with pytest.raises(error, match=what):
@@ -172,6 +174,39 @@ def test_what_a_chain_cannot_be(tmp_path: Path) -> None:
     masked = leat.from_arrays(tokens=np.ones((3, 4), np.uint8), loss_mask=np.ones((3, 4), np.uint8))
     with pytest.raises(ValueError, match="loss_mask of their own"):
         leat.pack_rows(masked, "tokens", 16, chain=[L.RandomSlice(2)])
+
+
+def test_fill_is_of_the_result(tmp_path: Path) -> None:
+    ds = stored(tmp_path, "fasta", proteins())
+    for chain, fill in ((CHAIN, -1), ([L.Lookup("esm2"), L.ToDtype("int16")], 300)):
+        rows = leat.pack_rows(ds, "sequence", 40, "best_fit", fill=fill, chain=chain)
+        loader = leat.Loader(rows, 3, framework="numpy")
+        assert_same(rows_of(loader), [rows[i] for i in range(len(rows))])
+        assert any((r["sequence"][r["doc_ids"] < 0] == fill).any() for r in rows_of(loader))
+    with pytest.raises(ValueError, match="fill"):
+        leat.pack_rows(ds, "sequence", 40, fill=40000, chain=[L.Lookup("esm2"), L.ToDtype("int16")])
+
+
+def test_a_long_document_is_counted_in_the_budget(tmp_path: Path) -> None:
+    ds = stored(tmp_path, "arrays", [np.full(1 << 20, 65, np.uint8), np.full(9, 65, np.uint8)])
+    rows = leat.pack_rows(ds, "sequence", 512, "best_fit", chain=[L.Lookup("nucleotide"), L.MaskTokens(7, 128)])
+    with pytest.raises(leat.BudgetError):
+        leat.Loader(rows, 1, num_threads=1, budget_bytes=8 << 20)
+    loader = leat.Loader(rows, 1, num_threads=1, budget_bytes=160 << 20, framework="numpy")
+    assert next(iter(loader))["sequence"].shape == (1, 512)
+
+
+def test_a_document_is_one_result_where_the_epoch_of_a_mixture_ends() -> None:
+    values = [np.arange(5, 105, dtype=np.uint16) + 200 * k for k in range(12)]
+    halves = [leat.from_arrays(tokens=leat.Ragged(np.concatenate(values[k::2]), np.arange(7) * 100)) for k in (0, 1)]
+    packed = [leat.pack_rows(ds, "tokens", 32, "cut", chain=[L.RandomSlice(50)]) for ds in halves]
+    mix = leat.Mix({"a": (packed[0], 0.5), "b": (packed[1], 0.5)}, exhausted="repeat", epoch_rows=6)
+    loader = leat.Loader(mix, 1, framework="numpy", shuffle=False)
+    batches = [batch for _ in range(3) for batch in loader if batch.domains[0] == 0]
+    joined = np.concatenate([batch["tokens"][0] for batch in batches]).astype(int)
+    assert len({batch.epoch for batch in batches}) == 3 and len(joined) >= 250
+    for at in range(0, len(joined) - 50, 50):  # documents of 50 in rows of 32: each lies in two or three
+        assert (np.diff(joined[at : at + 50]) == 1).all()
 
 
 def test_a_mix_of_rows_with_one_chain(tmp_path: Path) -> None:

@@ -148,6 +148,14 @@ BROKEN = {
 }
 
 
+def test_what_is_wrong_is_found_wherever_pieces_end(tmp_path: Path) -> None:
+    """Bytes come in pieces of blocks: white space within a line is an error at each border."""
+    data = b"@a\nACGT ACGT\n+\n!!!!!!!!\n"
+    for block in range(1, len(data) + 1):
+        with pytest.raises(leat.CorruptError, match="among its residues"):
+            opened(tmp_path, bgzf(data, block)[0], f".{block}.fq.gz")
+
+
 @pytest.mark.parametrize("case", BROKEN)
 def test_broken_fastq_is_refused_with_file_line_and_byte(tmp_path: Path, case: str) -> None:
     data, line, what = BROKEN[case]
@@ -231,6 +239,21 @@ def test_damaged_bgzf(tmp_path: Path, fault: str) -> None:
     assert e.value.file == str(tmp_path / "a.fa.gz")
 
 
+@pytest.mark.parametrize("where", ["first", "middle", "last"])
+def test_a_block_that_says_it_is_empty_and_is_not(tmp_path: Path, where: str) -> None:
+    packed = bytearray(bgzf(LONG, 5000)[0])
+    starts = [0]
+    while starts[-1] < len(packed) - len(END):
+        starts.append(starts[-1] + int.from_bytes(packed[starts[-1] + 16 : starts[-1] + 18], "little") + 1)
+    end = starts[{"first": 1, "middle": len(starts) // 2, "last": len(starts) - 1}[where]]
+    packed[end - 4 : end] = bytes(4)
+    for table in (None, bgzf(LONG, 5000)[1]):
+        if table is not None:
+            (tmp_path / "a.fa.gz.gzi").write_bytes(table)
+        with pytest.raises(leat.CorruptError, match="compressed file"):
+            read(opened(tmp_path, bytes(packed), ".fa.gz"))
+
+
 # ---- .fai ------------------------------------------------------------------------------------------
 
 LONG = b"".join(b">c%d x\n" % k + (b"ACGTACGTAC" * 6 + b"\n") * 2000 + b"ACG\n" for k in range(3))
@@ -252,6 +275,30 @@ def test_a_fai_that_fits_is_used_and_gives_the_same(tmp_path: Path) -> None:
         ds[0]
     (tmp_path / "a.3.fa.fai").unlink()
     assert read(leat.open(str(tmp_path / "a.3.fa"))) == parse(damaged)
+
+
+@pytest.mark.parametrize("kept", ["fai", "index"])
+def test_a_header_is_never_residues(tmp_path: Path, kept: str) -> None:
+    """A line that became a first line, of the same width, behind the .fai or the index."""
+    records = b">c0\n" + (b"ACGTACGTAC" * 6 + b"\n") * 40_000
+    at = 4 + 61 * 20_001
+    changed = records[:at] + b">c1" + records[at + 3 :]
+    path = tmp_path / "a.fa"
+    path.write_bytes(records)
+    if kept == "fai":
+        (tmp_path / "a.fa.fai").write_bytes(fai(records))
+    leat.open(str(path))
+    times = path.stat()
+    path.write_bytes(changed)
+    if kept == "index":
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    ds = leat.open(str(path))
+    windows = leat.windows(ds, "sequence", 600, 600, tail="cover")
+    assert windows[0]["sequence"].tobytes() == b"ACGTACGTAC" * 60
+    with pytest.raises(leat.ChangedError, match=f"record 0, byte {at}: its lines do not end"):
+        windows[2000]
+    (tmp_path / "a.fa.fai").unlink(missing_ok=True)
+    assert [len(r[2]) for r in read(leat.open(str(path)))] == [60 * 20_001, 60 * 19_998]
 
 
 def test_a_fai_that_does_not_fit_is_not_used(tmp_path: Path) -> None:
@@ -301,6 +348,53 @@ def test_a_changed_file(tmp_path: Path) -> None:
     with pytest.raises((leat.CorruptError, leat.ChangedError), match=r"a\.fa"):
         list(loader)
     assert read(leat.open(str(path))) == parse(data[: len(data) // 2])
+
+
+def test_a_file_that_changes_within_an_epoch(tmp_path: Path) -> None:
+    data = b"".join(b">r%d\nACGT\n" % i for i in range(5000))
+    ds = opened(tmp_path, data)
+    loader = leat.Loader(ds, batch_size=8, framework="numpy", outputs={"sequence": []}, budget_bytes=4 << 20)
+    batches = iter(loader)
+    next(batches)
+    (tmp_path / "a.fa").write_bytes(data.replace(b"ACGT", b"TTTT"))
+    with pytest.raises(leat.ChangedError, match=r"a\.fa was changed after it was opened"):
+        for batch in batches:
+            assert len(batch["sequence"])
+    with pytest.raises(leat.ChangedError, match=r"a\.fa"):
+        ds[7]
+
+
+def test_a_damaged_copy_of_a_compressed_file_is_made_anew(tmp_path: Path) -> None:
+    data = b"".join(drawn(k)[0] for k in range(3))
+    ds = opened(tmp_path, gzip.compress(data), ".fa.gz")
+    expected = parse(data)
+    assert read(ds) == expected
+    copy = tmp_path / "a.fa.gz.leat-frames.zst"
+    damaged = bytearray(copy.read_bytes())
+    damaged[len(damaged) // 2] ^= 0x55
+    copy.write_bytes(damaged)
+    again = leat.open(str(tmp_path / "a.fa.gz"))
+    with pytest.raises(leat.ChangedError, match="the copy in short frames that was made of it is damaged"):
+        for i in range(len(again)):
+            again.stored(i, "sequence")
+    assert read(leat.open(str(tmp_path / "a.fa.gz"))) == expected
+
+
+def test_a_large_index_that_is_damaged_is_made_anew(tmp_path: Path) -> None:
+    n = 1_300_000
+    path = tmp_path / "a.fa"
+    path.write_bytes(b">\nACGTACGT\n" * n)
+    leat.open(str(path))
+    index = tmp_path / "a.fa.leat-index"
+    assert index.stat().st_size > 64 << 20
+    with open(index, "r+b") as f:
+        f.seek(384 + 56 * 700_000 + 8)  # residues before a record
+        found = int.from_bytes(f.read(8), "little")
+        assert found == 8 * 700_000
+        f.seek(-8, 1)
+        f.write((found - 4).to_bytes(8, "little"))
+    ds = leat.open(str(path))
+    assert ds[699_999]["sequence"].tobytes() == ds[700_000]["sequence"].tobytes() == b"ACGTACGT"
 
 
 def test_bytes_that_changed_behind_the_time_of_the_file(tmp_path: Path) -> None:

@@ -196,8 +196,8 @@ MUTATIONS = [
     Mutation(
         "pieces of one document in two rows are of two results",
         "src/engine/packing.c",
-        "const uint64_t key = leat_plan_key(c->packing->seed_of_draws, j->target.plan.epoch, p->position),",
-        "const uint64_t key = leat_plan_key(c->packing->seed_of_draws, a->row.key, p->position),",
+        "const uint64_t key = leat_plan_key(c->packing->seed_of_draws, DOCUMENT, a->pass),",
+        "const uint64_t key = leat_plan_key(c->packing->seed_of_draws, DOCUMENT, a->row.key),",
         ("py:test_pack_chain.py",),
     ),
 ]

@@ -215,10 +215,10 @@ MUTATIONS = [
     ),
     Mutation(
         "what stands between two lines of residues is not looked at",
-        "src/format/residues.c",
-        "if (from >= end || !leat_is_white(*from))",
-        "if (from >= end)",
-        ("py:test_sequences.py",),
+        "src/kernels/residues.c",
+        "        white &= leat_is_white(p[i]);\n",
+        "",
+        ("c:format/residues",),
     ),
     Mutation(
         "a .fai is believed where it names a record otherwise",

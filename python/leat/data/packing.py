@@ -138,7 +138,7 @@ class PackedRows(Dataset):
         """The tokens, and what a chain makes beside them."""
         tokens = np.asarray(self.documents.stored(position, self._name))
         if self._chain:
-            key = _leat.row_key(_leat.row_key(self._seed, 0, position), 1 << 62, 0)
+            key = _leat.row_key(_leat.row_key(self._seed, 1 << 62, 0), position, 0)
             return self._chain.apply(tokens, key, int(self.documents.ids[position]))
         before = [] if self._bos is None else [self._bos]
         after = [] if self._eos is None else [self._eos]
@@ -245,6 +245,11 @@ class Chained:
             for output, entry in found["outputs"].items()
         }
         self.dtypes = {output: chain.describe()[1] for output, chain in self._chains.items()}
+        for output, dtype in self.dtypes.items():
+            signed = INTEGERS[1::2]  # -100 is a label
+            fits = {f"{name}.labels": signed, f"{name}.loss_mask": ("bool",)}.get(output, INTEGERS)
+            if dtype not in fits:
+                raise TypeError(f"the chain of packed rows makes tokens and labels, and {output!r} is {dtype}")
         for output, chain in self._chains.items():
             if chain.describe()[3] != (-1,):
                 raise TypeError(
@@ -291,7 +296,7 @@ def packed(
         raise TypeError(f"field {field!r} is {tokens}, not a list of tokens, such as leat.field('uint16', (None,))")
     if field in DERIVED:
         raise ValueError(f"a field of tokens cannot be called {field!r}: that is the name of what packing adds")
-    limits = np.iinfo(tokens.dtype)
+    limits = np.iinfo(tokens.dtype if program is None else Chained(tokens, field, program).dtypes[field])
     for name, token in (("bos", bos), ("eos", eos), ("fill", fill)):
         if token is not None:
             check.integer(name, token, int(limits.min), int(limits.max) + 1)

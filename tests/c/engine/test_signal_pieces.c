@@ -36,14 +36,15 @@ static int read_piece(const struct leat_dataset *dataset, uint8_t *to, bool *by_
     size_t failed;
     leat_dataset_locate(dataset, &position, 1, &fetch.ref);
     assert_int_equal(leat_dataset_extents(dataset, 0, &fetch.ref, 1, &fetch.extent, &failed, error), LEAT_OK);
-    const uint64_t begin = fetch.extent.offset + BEGIN, all = fetch.extent.length;
+    const uint64_t all = fetch.extent.length;
     leat_ref_resolve(&fetch.ref, &fetch.field);
-    leat_fetch_narrow(&fetch, BEGIN, PIECE);
-    *by_pages = fetch.piece;
-    assert_true(fetch.piece ? fetch.extent.length < PIECE + 2 * 256 : fetch.extent.length == all);
+    leat_extent_narrow(&fetch.ref, &fetch.extent, BEGIN, PIECE);
+    *by_pages = fetch.extent.pages;
+    const uint64_t reads = fetch.extent.before + fetch.extent.length + fetch.extent.after;
+    assert_true(*by_pages ? reads < PIECE + 2 * 256 : reads == all);
     const int rc = leat_fetch_read(&fetch, &value, error);
     if (!rc)
-        memcpy(to, (const uint8_t *)value.data + (begin - fetch.extent.offset), PIECE);
+        memcpy(to, value.data, PIECE);
     leat_value_clear(&value);
     return rc;
 }

@@ -225,16 +225,18 @@ TEST(lines_are_copied_alike_by_all_instruction_sets)
                     room--;
                 }
                 assert_true(at <= sizeof from);
-                assert_true(leat_residues_copy_portable(to[0], from, n, left, line, between));
-                assert_true(leat_residues_copy_avx2(to[1], from, n, left, line, between));
+                assert_true(leat_residues_copy_portable(to[0], from, n, left, line, between, 0));
+                assert_true(leat_residues_copy_avx2(to[1], from, n, left, line, between, 0));
                 assert_memory_equal(to[0], expected, n);
                 assert_memory_equal(to[1], expected, n);
+                assert_false(leat_residues_copy_portable(to[0], from, n, left, line, between, expected[left]));
+                assert_false(leat_residues_copy_avx2(to[1], from, n, left, line, between, expected[left]));
                 for (size_t i = 0; i < at; i++) {
                     static const uint8_t wrong[] = {0, ' ', 0x7f, 0x80, 0xff, '\n'};
                     const uint8_t kept = from[i];
                     from[i] = leat_is_residue(kept) ? wrong[i % 6] : 'A';
-                    assert_false(leat_residues_copy_portable(to[0], from, n, left, line, between));
-                    assert_false(leat_residues_copy_avx2(to[1], from, n, left, line, between));
+                    assert_false(leat_residues_copy_portable(to[0], from, n, left, line, between, 0));
+                    assert_false(leat_residues_copy_avx2(to[1], from, n, left, line, between, 0));
                     from[i] = kept;
                 }
             }
