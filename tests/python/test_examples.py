@@ -6,10 +6,12 @@ import json
 import os
 import re
 import runpy
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image
 from script_support import python
@@ -153,6 +155,23 @@ def test_trainings_learn_from_batches_that_another_script_makes(
         rates = [float(n) for n in re.findall(r"^epoch \d: ([\d.]+)% of ", text, re.M)]
         assert len(rates) == 2 and rates[1] > max(rates[0], 70), said
     assert list(ports.iterdir()) == []
+
+
+@whole
+@pytest.mark.parametrize("real", [True, False])
+def test_the_model_of_dna_learns_from_the_bases_that_are_known(
+    real: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torch")
+    genome = Path(os.environ.get("LEAT_DATA", "/nowhere")) / "dna" / "ce.fa"
+    if real and not genome.is_file():
+        pytest.skip("LEAT_DATA names no folder with dna/ce.fa")
+    copy = [shutil.copy(genome, tmp_path)] if real else []  # the index is written beside it
+    monkeypatch.chdir(tmp_path)
+    done = python(EXAMPLES / "genome.py", *copy)
+    assert done.returncode == 0, done.stdout + done.stderr
+    losses = [float(line.split()[3]) for line in done.stdout.splitlines()]
+    assert len(losses) >= 3 and losses[-1] < np.log(4)
 
 
 def test_every_example_says_how_it_is_called() -> None:
