@@ -43,13 +43,21 @@ static bool fits(uint64_t limit, uint64_t a, uint64_t b, uint64_t c)
     return a <= limit && b <= limit - a && c <= limit - a - b;
 }
 
+/* Beyond what is reserved for them, many small tasks leave half of the rest to batches, however many of them wait; one
+ * that needs much, to decode a photo, may have it. */
+static uint64_t kept_of_tasks(const struct leat_budget *b, uint64_t bytes)
+{
+    const uint64_t own = b->fixed + b->reserved, half = own < b->limit ? (b->limit - own) / 2 : 0;
+    return bytes > half / 4 || b->used[LEAT_IN_FLIGHT] > half ? b->used[LEAT_IN_FLIGHT] : half;
+}
+
 enum leat_answer leat_budget_ask(const struct leat_budget *b, enum leat_account account, uint64_t bytes)
 {
     const uint64_t *used = b->used;
     switch (account) {
     case LEAT_TASKS: /* the ledger has the bytes reserved for them */
         if (fits(b->reserved, used[LEAT_TASKS], bytes, 0) ||
-            fits(b->limit, b->fixed + used[LEAT_TASKS], bytes, used[LEAT_IN_FLIGHT]))
+            fits(b->limit, b->fixed + used[LEAT_TASKS], bytes, kept_of_tasks(b, bytes)))
             return LEAT_YES;
         return fits(b->limit, b->fixed, bytes, 0) ? LEAT_WAIT : LEAT_NEVER;
     case LEAT_HELD:

@@ -400,7 +400,7 @@ static uint64_t lay_out(struct leat_job *j, const struct leat_job_context *c, ui
     j->chunk.marks = carve(base, &at, n);
     j->chunk.attempts = carve(base, &at, n);
     j->chunk.tries = carve(base, &at, n);
-    j->chunk.extents = carve(base, &at, n * sizeof *j->chunk.extents);
+    j->chunk.extents = carve(base, &at, LEAT_EXTENTS * sizeof *j->chunk.extents);
     j->making.inputs = carve(base, &at, c->n_slots * sizeof *j->making.inputs);
     j->chunk.fields = carve(base, &at, c->n_made * sizeof *j->chunk.fields);
     j->making.tied = carve(base, &at, c->pieces * c->most_tied * sizeof *j->making.tied);

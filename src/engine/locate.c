@@ -86,6 +86,31 @@ bool leat_job_plan_substitute(struct leat_job *j, size_t i)
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
+/* The places of at most LEAT_EXTENTS values in extents. */
+static int locate_extents(struct leat_job *j, const struct leat_feed *feed, const struct leat_sample_ref *refs,
+                          struct leat_job_value *v, size_t n, size_t *failed)
+{
+    const struct leat_job_context *c = j->context;
+    size_t bad = 0;
+    int rc = leat_dataset_extents(c->dataset, feed->field, refs, n, j->chunk.extents, &bad, &j->error);
+    for (size_t k = 0; k < (rc ? bad : n); k++, v += c->n_slots) {
+        v->way = LEAT_VALUE_READ;
+        v->with_rows = feed->decodes;
+        v->extent = j->chunk.extents[k];
+        leat_ref_resolve(&v->ref, &v->field);
+        if (!feed->fixed || v->extent.length == feed->value_bytes)
+            continue;
+        *failed = k;
+        rc = leat_fail(&j->error, LEAT_E_CORRUPT, "a value of %" PRIu64 " bytes has an extent of %" PRIu64,
+                       feed->value_bytes, v->extent.length);
+        leat_error_at_extent(&j->error, v->ref.source, &v->extent);
+        leat_error_at_sample(&j->error, refs[k].id, c->fields[feed->field].name);
+        return rc;
+    }
+    *failed = bad;
+    return rc;
+}
+
 /* The values of n samples in a field, all of that storage; `v` is the first, a row's slots before the next. */
 static int locate_values(struct leat_job *j, const struct leat_feed *feed, enum leat_storage storage, uint8_t if_mapped,
                          const struct leat_sample_ref *refs, struct leat_job_value *v, size_t n, size_t *failed)
@@ -104,24 +129,14 @@ static int locate_values(struct leat_job *j, const struct leat_feed *feed, enum 
     }
     if (storage != LEAT_STORAGE_EXTENT)
         return LEAT_OK;
-    size_t bad = 0;
-    int rc = leat_dataset_extents(c->dataset, feed->field, refs, n, j->chunk.extents, &bad, &j->error);
-    for (size_t k = 0; k < (rc ? bad : n); k++, v += next) {
-        v->way = LEAT_VALUE_READ;
-        v->with_rows = feed->decodes;
-        v->extent = j->chunk.extents[k];
-        leat_ref_resolve(&v->ref, &v->field);
-        if (!feed->fixed || v->extent.length == feed->value_bytes)
-            continue;
-        *failed = k;
-        rc = leat_fail(&j->error, LEAT_E_CORRUPT, "a value of %" PRIu64 " bytes has an extent of %" PRIu64,
-                       feed->value_bytes, v->extent.length);
-        leat_error_at_extent(&j->error, v->ref.source, &v->extent);
-        leat_error_at_sample(&j->error, refs[k].id, c->fields[feed->field].name);
-        return rc;
+    for (size_t k = 0, some; k < n; k += some, v += some * next) {
+        some = n - k < LEAT_EXTENTS ? n - k : LEAT_EXTENTS;
+        const int rc = locate_extents(j, feed, refs + k, v, some, failed);
+        *failed += k;
+        if (rc)
+            return rc;
     }
-    *failed = bad;
-    return rc;
+    return LEAT_OK;
 }
 
 int leat_job_locate(struct leat_job *j, const struct leat_feed *feed, size_t i, size_t n, size_t *failed)

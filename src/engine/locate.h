@@ -37,6 +37,9 @@ struct leat_job_value {
     struct leat_extent extent; /* of others only its length */
 };
 
+/* Places of values that are asked for together. */
+#define LEAT_EXTENTS 32
+
 /* The rows that a job works on at a time. */
 struct leat_job_chunk {
     size_t count, row; /* rows; those before `row` are done */
@@ -45,9 +48,9 @@ struct leat_job_chunk {
     struct leat_sample_ref *refs;
     struct leat_sample_ref *others; /* of row i and piece p above 0: [i * (pieces - 1) + p - 1] */
     int64_t culprit;                /* of the row at hand: the sample among them that is at fault; -1 */
-    struct leat_extent *extents;
-    struct leat_job_value *values; /* of row i and slot s: [i * context->n_slots + s] */
-    struct leat_values *made;      /* values that were computed for this chunk */
+    struct leat_extent *extents;    /* LEAT_EXTENTS */
+    struct leat_job_value *values;  /* of row i and slot s: [i * context->n_slots + s] */
+    struct leat_values *made;       /* values that were computed for this chunk */
     size_t n_made, made_room;
     size_t *fields;    /* context->n_made */
     uint8_t *marks;    /* enum leat_row_mark */
