@@ -180,6 +180,8 @@ def test_the_commands_of_a_page_run(page: str, workplace: Path, tmp_path: Path) 
     (place / "labels" / "a.txt").write_text("0 0.5 0.5 0.2 0.2\n")
     (place / "names.txt").write_text("cat\n")
     shutil.copy(workplace / "corpus.jsonl", place)
+    shutil.copy(workplace / "proteins.fasta", place)
+    (place / "genome.fa").write_bytes(b">c\n" + (b"ACGTACGTAC" * 6 + b"\n") * 17_000)
     with leat.Writer(place / "web.leat", {"text": "str", "domain": "str", "language": "str", "length": "int64"}) as w:
         for i in range(40):
             w.add(text=f"document {i}", domain=("code", "books")[i % 2], language="en", length=190 + i)
