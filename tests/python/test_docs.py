@@ -181,6 +181,7 @@ def test_the_commands_of_a_page_run(page: str, workplace: Path, tmp_path: Path) 
     (place / "names.txt").write_text("cat\n")
     shutil.copy(workplace / "corpus.jsonl", place)
     shutil.copy(workplace / "proteins.fasta", place)
+    (place / "reads.fastq").write_bytes(b"@r\nACGT\n+\n!!!!\n" * 9)
     (place / "genome.fa").write_bytes(b">c\n" + (b"ACGTACGTAC" * 6 + b"\n") * 17_000)
     with leat.Writer(place / "web.leat", {"text": "str", "domain": "str", "language": "str", "length": "int64"}) as w:
         for i in range(40):
