@@ -198,6 +198,13 @@ static int take_text(struct leat_sequence_scan *s, enum leat_sequence_text text,
     if (clean && s->blank && s->kind == LEAT_SEQUENCE_FASTQ)
         return wrong(s, s->line, at - 1, error, "white space stands among its %s", text ? "qualities" : "residues");
     s->blank = clean < n && (clean || !s->text_opens);
+    if (clean && s->text_opens && s->kind == LEAT_SEQUENCE_FASTA) {
+        size_t first = 0;
+        while (leat_is_white(bytes[first]))
+            first++;
+        if (bytes[first] == '>')
+            return wrong(s, s->line, at + first, error, "white space stands before the > of this line");
+    }
     if (leat_residues_are(bytes, clean))
         return take_run(s, text, bytes, clean, at) ? LEAT_OK : no_memory(s, error);
     for (size_t i = 0, end; i < clean; i = end + 1) {

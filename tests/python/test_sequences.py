@@ -176,6 +176,7 @@ def test_broken_fastq_is_refused_with_file_line_and_byte(tmp_path: Path, case: s
         (b">a\nACGT\n>b\nAC\0T\n", r"line 4, byte 13, record 1 \(b\): the byte 0x00 stands among its residues"),
         (b">a\nAC\xc3\xa9\n", r"line 2, byte 5, record 0 \(a\): the byte 0xc3"),
         (b">a\xff\nAC\n", r"line 1, byte 2, record 0 \(\): its first line is no text: it holds the byte 0xff"),
+        (b">a\nAC\n  >b\nGT\n", r"line 3, byte 8, record 0 \(a\): white space stands before the > of this line"),
         (b">a\rACGT\r", "line 1, byte 2.*0x0d"),
         (b"", "is empty"),
         (b"\n\n", "is empty: there is no record"),
