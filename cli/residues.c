@@ -1,4 +1,4 @@
-/* What a letter of a sequence is: residues.h. */
+/* The kinds of residues: residues.h. */
 #include "residues.h"
 
 #include <ctype.h>

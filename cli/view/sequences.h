@@ -45,7 +45,7 @@ void cli_sequence_plan(const struct cli_sequences *sequences, size_t i, struct c
 int cli_sequence_read(const struct cli_sequences *sequences, size_t i, struct cli_sequence *out,
                       struct leat_error *error);
 void cli_sequence_clear(struct cli_sequence *sequence);
-/* What is left out behind a part, "... 300 residues ...", or "". Returns `out`. */
+/* Writes "... 300 residues ...", as many as are left out behind a part, or "". Returns `out`. */
 const char *cli_sequence_left_out(const struct cli_sequence *sequence, size_t part, char out[120]);
 
 /* Prints them, in colours if standard output is a terminal and NO_COLOR is not set. */

@@ -19,7 +19,7 @@
 
 enum leat_sequence_kind { LEAT_SEQUENCE_FASTA = 1, LEAT_SEQUENCE_FASTQ };
 
-/* What is folded: the two texts of a record of FASTQ, of the same length. FASTA has the first. */
+/* The texts of a record: its residues and, in FASTQ, as many qualities. Both may be folded into lines. */
 enum leat_sequence_text { LEAT_RESIDUES = 0, LEAT_QUALITIES };
 
 struct leat_sequence_record {

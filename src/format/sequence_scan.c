@@ -277,7 +277,7 @@ static int end_line(struct leat_sequence_scan *s, struct leat_error *error)
     return s->state == QUALITIES && s->folds[1].n == s->folds[0].n ? end_record(s, error) : LEAT_OK;
 }
 
-/* What a line begins with decides what it is. */
+/* A line is what its first byte says. */
 static int begin_line(struct leat_sequence_scan *s, uint8_t c, struct leat_error *error)
 {
     const bool fasta = s->kind == LEAT_SEQUENCE_FASTA;
