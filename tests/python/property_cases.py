@@ -266,7 +266,8 @@ def _stream(rng: random.Random, n: int, workers: int, resuming: bool) -> dict[st
 
 
 def _program(rng: random.Random, case: Case, resuming: bool) -> tuple[tuple[Any, ...], ...]:
-    ops: list[tuple[Any, ...]] = []
+    # Workers that are left while one waits for the other are waited for, with both loaders.
+    ops: list[tuple[Any, ...]] = [("epoch",)] if case.data == ("stalls",) else []
     for i in range(rng.randint(1, 3)):
         # skip_first_batches asks for a length
         if case.accelerate is not None and rng.random() < 0.3 and "None" not in repr(case.order):

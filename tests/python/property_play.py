@@ -435,12 +435,16 @@ def _parting(case: Case) -> Any:
 # ---- checking and making smaller -------------------------------------------------------------------------------------
 
 
+class Hung(BaseException):
+    """No Exception: those are events of a case."""
+
+
 @contextlib.contextmanager
 def _in_time(seconds: int) -> Iterator[None]:
-    """Raises in what takes longer. For the main thread."""
+    """Raises Hung in what takes longer. For the main thread."""
 
     def late(number: int, frame: Any) -> None:
-        raise TimeoutError(f"it takes longer than {seconds} s")
+        raise Hung(f"it takes longer than {seconds} s")
 
     before = signal.signal(signal.SIGALRM, late)
     signal.alarm(seconds)
@@ -456,7 +460,7 @@ def fault(case: Case) -> str | None:
     try:
         with warnings.catch_warnings(action="ignore"), _in_time(_HUNG_S):
             return resumes_wrongly(case) if case.resume is not None else differs(case)
-    except Exception as e:
+    except (Exception, Hung) as e:
         return "".join(traceback.format_exception(e))
 
 
