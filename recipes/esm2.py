@@ -28,7 +28,7 @@ from torch.nn.functional import cross_entropy, scaled_dot_product_attention
 import leat
 
 WAYS, CROP, TOKENS, PARTS, WIDTH = ("padded", "by length", "packed"), 1022, 4096, 2, 64
-CHAIN = [leat.ops.Lookup("esm2"), leat.ops.MaskTokens(32, 33, special_ids=(0, 1, 2, 32))]
+CHAIN = [leat.ops.Lookup("esm2"), leat.ops.MaskTokens(32, 33, special_ids=(0, 1, 2, 3, 32))]
 
 
 def proteins(folder: Path) -> leat.Dataset:

@@ -108,6 +108,7 @@ static int open_written(struct leat_compressed *d, int fd, const char *temporary
     int rc = leat_io_open(*temporary ? place : path, &file, error);
     if (rc)
         return rc;
+    file->copy = true;
     rc = open_frames(file, LEAT_COMPRESSION_ZSTD, d->frames, d->n_frames, &d->file, error);
     leat_io_release(file);
     return rc;
@@ -203,6 +204,8 @@ int leat_compressed_open(struct leat_io_file *file, enum leat_compression compre
     if (!copy_bytes)
         return open_frames(file, compression, frames, n_frames, out, error);
     int rc = leat_io_open(place, &copy, error);
+    if (!rc)
+        copy->copy = true;
     if (!rc && copy->size != copy_bytes)
         rc = leat_fail(error, LEAT_E_CORRUPT, "%s is another copy than the index speaks of", place);
     rc = rc ? rc : open_frames(copy, LEAT_COMPRESSION_ZSTD, frames, n_frames, out, error);

@@ -71,7 +71,8 @@ bool leat_io_fits(struct leat_io_request *r)
 int leat_io_damaged(const struct leat_io_file *file, uint64_t at, const char *what, struct leat_error *error)
 {
     return leat_fail_at(error, LEAT_E_CORRUPT, file->path, (int64_t)at,
-                        "%s: %s at byte %" PRIu64 " of the compressed file: copy it again", file->path, what, at);
+                        "%s: %s at byte %" PRIu64 " of the compressed file: %s", file->path, what, at,
+                        file->copy ? "remove it, and it is made anew" : "copy it again");
 }
 
 static void begin(struct leat_io_request *request)

@@ -65,6 +65,7 @@ struct leat_io_file {
     uint64_t device, inode;
     int64_t mtime_ns;
     _Atomic uint32_t references;
+    bool copy; /* leat made it of another file, and makes it anew once it is gone */
 };
 
 int leat_io_open(const char *path, struct leat_io_file **out, struct leat_error *error);

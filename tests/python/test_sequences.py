@@ -379,6 +379,12 @@ def test_a_damaged_copy_of_a_compressed_file_is_made_anew(tmp_path: Path) -> Non
         for i in range(len(again)):
             again.stored(i, "sequence")
     assert read(leat.open(str(tmp_path / "a.fa.gz"))) == expected
+    copy.write_bytes(damaged)
+    with pytest.raises(leat.CorruptError, match="leat-frames.zst: .*: remove it, and it is made anew"):
+        for i in range(len(again)):
+            leat.open(str(tmp_path / "a.fa.gz")).stored(i, "name")
+    copy.unlink()
+    assert read(leat.open(str(tmp_path / "a.fa.gz"))) == expected
 
 
 def test_a_large_index_that_is_damaged_is_made_anew(tmp_path: Path) -> None:
