@@ -271,6 +271,7 @@ def test_many_small_groups_and_one_large_one(kind: str) -> None:
         (lambda d: leat.one_of(d, "cluster", [1.0]), ValueError, "a number for each of the 200"),
         (lambda d: leat.one_of(d, "cluster", -np.ones(N)), ValueError, "none is below 0"),
         (lambda d: leat.one_of(d, "cluster", np.full(N, np.nan)), ValueError, "finite"),
+        (lambda d: leat.one_of(d, "cluster", np.zeros(N)), ValueError, "0 for every member"),
         (lambda d: leat.one_of([d], "cluster"), TypeError, "takes a data set of samples"),
         (lambda d: leat.one_of(leat.one_of(d, "cluster"), "cluster"), TypeError, "drawn by a loader"),
         (lambda d: leat.concat(d, leat.one_of(d, "cluster")), TypeError, "drawn by a loader"),

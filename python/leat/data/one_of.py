@@ -167,7 +167,7 @@ def one_of(ds: Dataset, by: Any, weights: Any = None) -> OneOf:
     Raises:
         KeyError: there is no such column.
         TypeError: its values name no groups.
-        ValueError: an array has another length than `ds`, or a weight is negative or not finite.
+        ValueError: an array has another length than `ds`, or a weight is negative or not finite, or all are 0.
         IndexError: a position is out of range.
 
     >>> ds = leat.open(path)
@@ -190,6 +190,8 @@ def one_of(ds: Dataset, by: Any, weights: Any = None) -> OneOf:
     found = None
     if weights is not None:
         found = _weights_of(ds, weights)[members]
+        if len(found) and not found.any():
+            raise ValueError("weights are 0 for every member of every group: no row is left")
         kept = np.concatenate([[0], np.cumsum(found > 0)])
         begins, members, found = kept[begins], members[found > 0], found[found > 0]
     begins = np.unique(begins)  # groups without a member begin where the next one does
