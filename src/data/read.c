@@ -481,9 +481,9 @@ static int read_fixed(const struct leat_dataset *d, size_t field, const struct l
     return rc ? at_sample(d, field, ref, rc, error) : LEAT_OK;
 }
 
-/* The stored bytes, and the facts about their photo if they are one. */
-static int read_varying(const struct leat_dataset *d, size_t field, const struct leat_sample_ref *ref,
-                        struct leat_value *out, struct leat_extent *extent, struct leat_error *error)
+/* Stored bytes [begin, begin + n) of a value, or as many as there are; and the facts about its photo if it is one. */
+static int read_stored(const struct leat_dataset *d, size_t field, const struct leat_sample_ref *ref, uint64_t begin,
+                       uint64_t n, struct leat_value *out, struct leat_extent *extent, struct leat_error *error)
 {
     struct leat_fetch fetch = {.ref = *ref, .field = field};
     size_t failed;
@@ -491,6 +491,11 @@ static int read_varying(const struct leat_dataset *d, size_t field, const struct
     if (rc)
         return rc;
     leat_ref_resolve(&fetch.ref, &fetch.field);
+    const uint64_t length = fetch.extent.length;
+    begin = begin < length ? begin : length;
+    n = n < length - begin ? n : length - begin;
+    if (n < length)
+        leat_extent_narrow(&fetch.ref, &fetch.extent, begin, n);
     rc = leat_fetch_read(&fetch, out, error);
     *extent = fetch.extent;
     return rc;
@@ -565,7 +570,7 @@ int leat_dataset_read(const struct leat_dataset *d, uint64_t position, size_t fi
     } else {
         struct leat_extent extent = {0};
         rc = storage == LEAT_STORAGE_COMPUTED ? read_computed(d, field, &ref, out, error)
-                                              : read_varying(d, field, &ref, out, &extent, error);
+                                              : read_stored(d, field, &ref, 0, UINT64_MAX, out, &extent, error);
         if (f->kind != LEAT_KIND_ARRAY) {
             out->dtype = LEAT_U8;
             out->ndim = 1;
@@ -596,22 +601,6 @@ int leat_dataset_read(const struct leat_dataset *d, uint64_t position, size_t fi
     return rc;
 }
 
-/* Bytes [begin, begin + n) of a value in an extent, or as many as there are. */
-static int read_bytes(const struct leat_dataset *d, size_t field, const struct leat_sample_ref *ref, uint64_t begin,
-                      uint64_t n, struct leat_value *out, struct leat_error *error)
-{
-    struct leat_fetch fetch = {.ref = *ref, .field = field};
-    size_t failed;
-    int rc = leat_dataset_extents(d, field, ref, 1, &fetch.extent, &failed, error);
-    if (rc)
-        return rc;
-    leat_ref_resolve(&fetch.ref, &fetch.field);
-    begin = begin < fetch.extent.length ? begin : fetch.extent.length;
-    n = n < fetch.extent.length - begin ? n : fetch.extent.length - begin;
-    leat_extent_narrow(&fetch.ref, &fetch.extent, begin, n);
-    return leat_fetch_read(&fetch, out, error);
-}
-
 int leat_dataset_read_part(const struct leat_dataset *d, uint64_t position, size_t field, uint64_t begin, uint64_t n,
                            struct leat_value *out, struct leat_error *error)
 {
@@ -639,8 +628,9 @@ int leat_dataset_read_part(const struct leat_dataset *d, uint64_t position, size
         out->shape[0] = (int64_t)n;
         return LEAT_OK;
     }
-    rc = read_bytes(d, field, &ref, begin > UINT64_MAX / bytes ? UINT64_MAX : begin * bytes,
-                    n > UINT64_MAX / bytes ? UINT64_MAX / bytes * bytes : n * bytes, out, error);
+    struct leat_extent extent;
+    rc = read_stored(d, field, &ref, begin > UINT64_MAX / bytes ? UINT64_MAX : begin * bytes,
+                     n > UINT64_MAX / bytes ? UINT64_MAX / bytes * bytes : n * bytes, out, &extent, error);
     out->dtype = f->dtype;
     out->ndim = f->ndim;
     memcpy(out->shape, f->shape, sizeof out->shape);
