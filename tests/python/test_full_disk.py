@@ -7,6 +7,7 @@ are processes.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -61,16 +62,18 @@ def test_the_error_names_the_file_and_says_to_make_room(ended: dict[str, list[di
         assert not told["kept"], told
 
 
-def test_a_limit_of_the_size_of_files_is_no_full_disk(tmp_path: Path) -> None:
+@pytest.mark.parametrize("flushed", [False, True])
+def test_a_limit_of_the_size_of_files_is_no_full_disk(tmp_path: Path, flushed: bool) -> None:
     store = leat.Store(tmp_path / "a.store", {"x": leat.field("float32", (500,))}, key="id")
     usual, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (3 << 20, usual[1]))
     try:
-        store[list(range(600))] = full.NOISE
-        store[list(range(600, 1200))] = full.NOISE
-        store[list(range(1200, 1800))] = full.NOISE
-        with pytest.raises(leat.FileError, match=r"a\.store cannot grow by 1 MiB.*File too large.*ulimit -f") as failed:
-            store.close()
+        large = r"a\.store cannot grow by 1 MiB.*File too large.*ulimit -f"
+        with pytest.raises(leat.FileError, match=large) as failed, contextlib.closing(store):
+            for begin in range(0, 1800, 600):  # whoever comes after the one that does not fit is told
+                store[list(range(begin, begin + 600))] = full.NOISE
+                if flushed:
+                    store.flush()
         writer = leat.Writer(tmp_path / "a.leat", {"x": leat.field("float32", (500,))})
         with pytest.raises(leat.FileError, match=r"writing failed at.*File too large.*ulimit -f") as other, writer:
             for row in [*full.NOISE] * 4:
