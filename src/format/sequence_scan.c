@@ -289,6 +289,9 @@ static int begin_line(struct leat_sequence_scan *s, uint8_t c, struct leat_error
         s->plus_differs = false;
         return LEAT_OK;
     }
+    if (s->state == BETWEEN && !s->n && c == (fasta ? '@' : '>'))
+        return wrong(s, s->line, s->at, error, "it begins with %c, as files of %s do: open it with format=\"%s\"", c,
+                     fasta ? "FASTQ" : "FASTA", fasta ? "fastq" : "fasta");
     if (s->state == BETWEEN && !leat_is_white(c))
         return wrong(s, s->line, s->at, error,
                      s->n ? "a record ends before this line, which is none of the next: it does not begin with %c"

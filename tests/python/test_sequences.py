@@ -189,6 +189,13 @@ def test_broken_fasta_is_refused_with_file_line_and_byte(tmp_path: Path, data: b
         assert str(tmp_path / "a.fa") in str(e.value)
 
 
+def test_the_other_format_is_named(tmp_path: Path) -> None:
+    with pytest.raises(leat.CorruptError, match=r'line 1, byte 0: it begins with @, as files of FASTQ do: .*"fastq"'):
+        opened(tmp_path, b"@a\nAC\n+\nII\n", format="fasta")
+    with pytest.raises(leat.CorruptError, match=r'line 2, byte 1: it begins with >, as files of FASTA do: .*"fasta"'):
+        opened(tmp_path, b"\n>a\nAC\n", ".fq", format="fastq")
+
+
 def test_an_empty_compressed_file(tmp_path: Path) -> None:
     for data in (gzip.compress(b""), END):
         with pytest.raises(leat.FormatError, match="is empty"):
