@@ -397,7 +397,9 @@ static int wait_for(struct source *s, struct job *job, const struct leat_values 
         double waited = hung(s, begin);
         if (s->timeout_s > 0 && waited > s->timeout_s) {
             say_hang(s->running ? s->running : job, waited, text, sizeof text);
-            return fail(error, LEAT_E_IO, "the source hangs: ", text);
+            return fail(
+                error, LEAT_E_IO,
+                s->running && s->running != job ? "waiting for a source that hangs: " : "the source hangs: ", text);
         }
         wait_slice(s, s->timeout_s > 0 ? s->timeout_s - waited : 1);
         if (job->done)

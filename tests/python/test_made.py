@@ -458,7 +458,7 @@ def test_a_source_that_hangs_ends_with_its_time_limit_and_goes_on_later() -> Non
     source = Hangs()
     ds = leat.from_source(source, timeout_s=0.3)
     for sample in (7, 8):  # the second one waits for the first, and is given up with it
-        with pytest.raises(OSError, match="the source hangs: read of sample 7 has not returned"):
+        with pytest.raises(OSError, match="source (that )?hangs: read of sample 7 has not returned"):
             ds[sample]
     source.go_on.set()
 

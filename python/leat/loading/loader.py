@@ -63,7 +63,8 @@ class Loader(Planning):
         buckets: lengths that rise, such as ``[128, 256, 512]``: samples come together that are padded to the same one
             of these. The last is not below the longest sample. With `batch_tokens` or `batch_size`; ``None``: eight to
             each doubling of the length.
-        tokens_field: the field whose lengths count. ``None``: ``tokens``, or the only one of varying length.
+        tokens_field: the field whose lengths count, behind its chain. ``None``: ``tokens``, or the only one of varying
+            length.
         batch_cost: in the place of `batch_size`: the costs of the samples of a batch of a rank sum to at most so much,
             and come close to it; `batch_size` may bound their number (docs/packing.md).
         cost: with `batch_cost`: what each sample costs: the name of a column of numbers, ``"tokens.length"`` for the
