@@ -49,7 +49,7 @@ enum cli_letters cli_letters_of(const struct leat_dataset *dataset, size_t numbe
     for (unsigned b = 0; b < 256; b++)
         if (own[b] && !(quality ? b >= '!' && b <= '~' : cli_is_residue((uint8_t)b)))
             return CLI_NO_LETTERS;
-    if (!seen || (quality && !has_residues(dataset)))
+    if ((!seen && strcmp(field->name, "sequence") != 0) || (quality && !has_residues(dataset)))
         return CLI_NO_LETTERS;
     if (counts)
         memcpy(counts, own, sizeof own);

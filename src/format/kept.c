@@ -34,6 +34,14 @@ bool leat_kept_path(const char *source, const char *dir, char *out, size_t room)
     return good;
 }
 
+int leat_kept_check_dir(const char *dir, struct leat_error *error)
+{
+    struct stat st;
+    if (!dir || stat(dir, &st) || S_ISDIR(st.st_mode))
+        return LEAT_OK;
+    return leat_fail(error, LEAT_E_INVALID, "index_dir %s is a file: name a folder; it is made when needed", dir);
+}
+
 bool leat_kept_partial_name(char *name, size_t room, const char *path)
 {
     static _Atomic unsigned counter;
@@ -53,6 +61,12 @@ bool leat_kept_may_write(const char *path)
         sizeof folder)
         return false;
     return !stat(folder, &st) && st.st_mode & (S_IWUSR | S_IWGRP | S_IWOTH) && !access(folder, W_OK);
+}
+
+void leat_kept_unwritten(const char *path, int why)
+{
+    leat_log(LEAT_LOG_WARNING, "the index %s cannot be written (%s%s): it is made again the next time", path,
+             strerror(why), leat_if_full(why));
 }
 
 bool leat_kept_pieces(struct leat_io_file *file, uint64_t *out)
@@ -175,8 +189,11 @@ bool leat_kept_save(struct leat_kept *k, const char *path, struct leat_io_file *
     struct header h = {.source_bytes = source->size, .source_mtime_ns = source->mtime_ns};
     struct stat st;
     uint64_t at = sizeof h;
-    if (!leat_kept_may_write(path) || !leat_kept_pieces(source, &h.source_pieces) ||
-        !leat_kept_partial_name(temporary, sizeof temporary, path))
+    if (!leat_kept_may_write(path)) {
+        leat_kept_unwritten(path, EACCES);
+        return false;
+    }
+    if (!leat_kept_pieces(source, &h.source_pieces) || !leat_kept_partial_name(temporary, sizeof temporary, path))
         return false;
     memcpy(h.magic, magic, 8);
     memcpy(h.kind, kind, 8);
@@ -201,8 +218,7 @@ bool leat_kept_save(struct leat_kept *k, const char *path, struct leat_io_file *
     k->inode = good ? st.st_ino : 0;
     k->path = good ? leat_strdup(path) : NULL;
     if (!good) {
-        leat_log(LEAT_LOG_INFO, "the index %s cannot be written (%s%s): it is made again the next time", path,
-                 strerror(errno), leat_if_full(errno));
+        leat_kept_unwritten(path, errno);
         if (fd >= 0)
             unlink(temporary);
     }

@@ -24,11 +24,16 @@
 /* The place of the index of a file: beside it, or in `dir` (which is made) under a name from its absolute path. A path
  * that is remote has none without `dir`: false. */
 bool leat_kept_path(const char *source, const char *dir, char *out, size_t room);
+/* An `index_dir` that is a file is a mistake that would cost time in each run without a word. NULL is allowed. Errors:
+ * INVALID. */
+int leat_kept_check_dir(const char *dir, struct leat_error *error);
 /* A name beside `path`, of no other thread or process, under which a file is written that is then renamed to `path`.
  * False: it does not fit. */
 bool leat_kept_partial_name(char *name, size_t room, const char *path);
 /* Whether the folder of a path may be written, by its mode: root may write anywhere, and should not. */
 bool leat_kept_may_write(const char *path);
+/* Warns in the log that an index stays unwritten; `why` is an errno. */
+void leat_kept_unwritten(const char *path, int why);
 /* A hash of pieces of a source: its beginning, its end and some between. False: it cannot be read. */
 bool leat_kept_pieces(struct leat_io_file *source, uint64_t *out);
 

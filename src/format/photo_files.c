@@ -7,11 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "format/kept.h"
 #include "format/names.h"
 
 enum { LINE_BYTES = 2048 };
@@ -57,15 +57,13 @@ char *leat_absolute_path(const char *path)
     return result;
 }
 
-/* A file as index_dir is a mistake that would cost time in each run without a word. And a folder for indexes among the
- * classes would be a class the next time, and change the numbers of those after it. */
+/* A folder for indexes among the classes would be a class the next time, and change the numbers of those after it. */
 static int check_index_dir(const char *root, const char *index_dir, struct leat_error *error)
 {
     size_t n = strlen(root);
-    struct stat st;
-    if (!stat(index_dir, &st) && !S_ISDIR(st.st_mode))
-        return leat_fail(error, LEAT_E_INVALID, "index_dir %s is a file: name a folder; it is made when needed",
-                         index_dir);
+    const int rc = leat_kept_check_dir(index_dir, error);
+    if (rc)
+        return rc;
     if (strncmp(index_dir, root, n) != 0 || (root[n - 1] != '/' && index_dir[n] != '/'))
         return LEAT_OK;
     const char *below = index_dir + n + strspn(index_dir + n, "/");

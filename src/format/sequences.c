@@ -145,7 +145,8 @@ static int find_index(struct sequences *s, enum leat_sequence_kind kind, const s
 {
     char place[4096], copy[PATH] = "";
     enum leat_compression compression;
-    int rc = leat_compression_of(s->file, &compression, error);
+    int rc = leat_kept_check_dir(options->index_dir, error);
+    rc = rc ? rc : leat_compression_of(s->file, &compression, error);
     if (rc)
         return rc;
     const bool keeps = leat_kept_path(s->path, options->index_dir, place, sizeof place);

@@ -87,7 +87,8 @@ static int make_index(struct leat_text_file *t, const struct leat_open_options *
 {
     char place[4096], copy[PATH] = "";
     enum leat_compression compression;
-    int rc = leat_compression_of(t->file, &compression, error);
+    int rc = leat_kept_check_dir(options->index_dir, error);
+    rc = rc ? rc : leat_compression_of(t->file, &compression, error);
     if (rc)
         return rc;
     const struct leat_text_care care = {.small = LEAT_KEPT_SMALL, .careful = careful};

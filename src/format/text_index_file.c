@@ -21,7 +21,6 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/hash.h"
-#include "base/log.h"
 #include "format/kept.h"
 #include "format/text_index.h"
 #include "io/guard.h"
@@ -452,7 +451,11 @@ bool leat_text_index_save(struct leat_text_index *x, const char *path, struct le
     struct parts parts;
     memcpy(h.magic, magic, 8);
     memcpy(h.sums, x->sums, sizeof h.sums);
-    if (!leat_kept_may_write(path) || !leat_kept_pieces(source, &h.source_pieces) || !place_parts(&h, &parts) ||
+    if (!leat_kept_may_write(path)) {
+        leat_kept_unwritten(path, EACCES);
+        return false;
+    }
+    if (!leat_kept_pieces(source, &h.source_pieces) || !place_parts(&h, &parts) ||
         !leat_kept_partial_name(temporary, sizeof temporary, path))
         return false;
     struct node *nodes = leat_new_array(x->tree.n, sizeof *nodes);
@@ -479,8 +482,7 @@ bool leat_text_index_save(struct leat_text_index *x, const char *path, struct le
             keep_path(x, path, st.st_ino);
     }
     if (!good)
-        leat_log(LEAT_LOG_INFO, "the index %s cannot be written (%s%s): it is made again the next time", path,
-                 strerror(errno), leat_if_full(errno));
+        leat_kept_unwritten(path, errno);
     leat_free(nodes);
     return good;
 }

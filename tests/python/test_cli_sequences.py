@@ -114,6 +114,10 @@ def test_sequences_are_printed_in_lines_and_groups(tmp_path: Path) -> None:
     )  # fmt: skip
 
 
+def test_records_without_residues_are_shown(tmp_path: Path) -> None:
+    assert command("view", fasta(tmp_path / "a.fa", [""])).stdout == "sample 0: s0, 0 residues\nnumber 0\n"
+
+
 def test_a_long_sequence_is_left_out_in_the_middle(tmp_path: Path) -> None:
     path = fasta(tmp_path / "a.fa", ["M" * 1000 + "K" * 9000])
     lines = command("view", path).stdout.splitlines()

@@ -7,6 +7,8 @@ import itertools
 import os
 import pickle
 import random
+import subprocess
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -439,6 +441,18 @@ def test_an_index_that_is_damaged_is_made_anew(tmp_path: Path) -> None:
     elsewhere = tmp_path / "indexes"
     assert read(leat.open(str(tmp_path / "a.fa"), index_dir=str(elsewhere))) == parse(data)
     assert len(list(elsewhere.iterdir())) == 1
+
+
+@pytest.mark.parametrize("name", ["a.fa", "a.jsonl"])
+def test_an_index_that_cannot_be_written_is_a_warning_in_the_log(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text(">a\nACGT\n" if name == "a.fa" else '{"a": 1}\n')
+    (tmp_path / "fixed").mkdir(0o555)
+    script = "import leat, sys; leat.open(sys.argv[1], index_dir=sys.argv[2])"
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path / name), str(tmp_path / "fixed")],
+                          text=True, stderr=subprocess.PIPE, env={**os.environ, "LEAT_LOG": "warning"})  # fmt: skip
+    assert not done.returncode and "cannot be written (Permission denied): it is made again" in done.stderr
+    with pytest.raises(ValueError, match="a.* is a file: name a folder"):
+        leat.open(str(tmp_path / name), index_dir=str(tmp_path / name))
 
 
 def test_resumed_in_mid_epoch_on_other_ranks(tmp_path: Path) -> None:
