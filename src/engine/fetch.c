@@ -37,12 +37,16 @@
 
 /* ---- planning -------------------------------------------------------------------------------- */
 
-/* Room for the values of row i, each aligned; none if it is made. */
-static uint64_t row_room(const struct leat_job *j, size_t i)
+/* Room for the values of row i, each aligned; none if it is made, or read to its row. */
+static uint64_t row_room(struct leat_job *j, size_t i)
 {
-    const struct leat_job_value *v = &j->chunk.values[i * j->context->n_slots];
+    struct leat_job_value *v = &j->chunk.values[i * j->context->n_slots];
     uint64_t sum = 0;
     for (size_t s = 0; s < j->context->n_slots; s++, v++) {
+        v->to =
+            v->way == LEAT_VALUE_READ && v->at_hand && s < j->context->own_slots ? leat_job_straight(j, v, i) : NULL;
+        if (v->to)
+            continue;
         uint64_t room = v->way == LEAT_VALUE_READ     ? leat_fetch_room(&v->extent, v->with_rows)
                         : v->way == LEAT_VALUE_COPIED ? v->extent.length
                                                       : 0;
@@ -109,19 +113,21 @@ static void plan_spans(struct leat_job *j, size_t first, size_t last, uint64_t s
         struct leat_job_value *v = &j->chunk.values[j->window.order[k]];
         uint64_t bytes = leat_fetch_bytes(&v->extent, v->with_rows), room = leat_fetch_room(&v->extent, v->with_rows);
         struct leat_span *span = j->window.n_spans ? &j->window.spans[j->window.n_spans - 1] : NULL;
-        if (!span || !joins(span, v, bytes, room, &spare)) {
+        if (v->to || !span || !joins(span, v, bytes, room, &spare)) {
             span = &j->window.spans[j->window.n_spans++];
             *span = (struct leat_span){.job = j,
                                        .source = v->ref.source,
                                        .file = v->extent.file,
                                        .offset = read_at(v),
                                        .place = leat_align64(end) + (0 - v->extent.before) % v->feed->align,
-                                       .apart = room != bytes};
+                                       .apart = v->to || room != bytes,
+                                       .to = v->to};
         }
         uint64_t before = read_at(v) - span->offset;
         span->in_vain += before > span->length ? before - span->length : 0;
         span->length = before + bytes > span->length ? before + bytes : span->length;
-        end = span->place + before + room > end ? span->place + before + room : end;
+        if (!v->to && span->place + before + room > end)
+            end = span->place + before + room;
         v->span = (uint32_t)(j->window.n_spans - 1);
     }
     for (size_t v = first; v < last; v++)
@@ -250,7 +256,7 @@ static bool begin(struct leat_job *j, struct leat_span *span, struct leat_io_req
     }
     request->offset = span->offset;
     request->length = span->length;
-    request->buffer = in_buffer(j, span->place);
+    request->buffer = span->to ? span->to : in_buffer(j, span->place);
     request->done = j->read_done;
     request->user = span;
     span->request = request;
@@ -387,6 +393,8 @@ void *leat_reads_value(const struct leat_job *j, const struct leat_job_value *v)
     if (v->way == LEAT_VALUE_COPIED)
         return in_buffer(j, v->place);
     const struct leat_span *span = &j->window.spans[v->span];
+    if (span->to)
+        return span->to;
     return in_buffer(j, span->place + (v->extent.offset - span->offset));
 }
 

@@ -21,6 +21,7 @@ struct leat_span {
     uint64_t file, offset, length;
     uint64_t in_vain;                /* bytes between its values */
     uint64_t place;                  /* in the buffer */
+    uint8_t *to;                     /* in the place of the buffer: the row of its one value */
     bool apart;                      /* the value's room is larger than its read: it joins no other */
     struct leat_io_request *request; /* while it is in flight */
     _Atomic bool arrived;            /* the request is complete */
@@ -68,7 +69,8 @@ void leat_reads_close(struct leat_job *job);
 /* Whether the values of row i were read: LEAT_OK, LEAT_IO_PENDING, or the error of one, which is job->error if the
  * window is of this row alone. */
 int leat_reads_row(const struct leat_job *job, size_t i);
-/* The place of the bytes of a value, when its row was read; for a copied one, its destination. */
+/* The place of the bytes of a value, when its row was read; for a copied one, its destination.
+ * Bytes that were read straight to their row are there. */
 void *leat_reads_value(const struct leat_job *job, const struct leat_job_value *value);
 /* Called by `read_done`, while nobody can free the job: its request is complete. */
 void leat_reads_arrived(struct leat_span *span);

@@ -119,6 +119,15 @@ static void find(struct finding *g)
     find_in_record(g);
 }
 
+bool leat_residues_expect(const struct leat_io_file *file, const struct leat_sequence_record *r, uint64_t n)
+{
+    const struct residues *f = (const struct residues *)file;
+    const uint64_t at = even_place(r, f->text, n);
+    if (f->base && at < f->from->size)
+        __builtin_prefetch(f->base + at);
+    return f->base;
+}
+
 /* ---- copying --------------------------------------------------------------------------------- */
 
 /* The residues of a request, out of the bytes [at, end) of the file. */

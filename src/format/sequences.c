@@ -246,6 +246,14 @@ int leat_sequences_extents(struct leat_source *source, size_t field, const uint6
     return LEAT_OK;
 }
 
+bool leat_sequences_expect(struct leat_source *source, uint64_t sample, const struct leat_extent *extent)
+{
+    const struct sequences *s = (const struct sequences *)source;
+    struct leat_sequence_record r[2];
+    return extent->file != HEADERS && !leat_sequence_get(&s->index, sample, r, NULL) &&
+           leat_residues_expect(s->texts[extent->file - TEXTS], r, extent->offset - r->first);
+}
+
 int leat_sequences_file(struct leat_source *source, uint64_t file, struct leat_io_file **out, struct leat_error *error)
 {
     const struct sequences *s = (const struct sequences *)source;

@@ -327,6 +327,12 @@ static int apply_part(const struct leat_compiled *part, struct leat_scratch *scr
     return LEAT_OK;
 }
 
+bool leat_program_copies(const struct leat_program *program, size_t output)
+{
+    const struct leat_compiled *c = &program->outputs[output];
+    return c->path == LEAT_PATH_COPY && !c->pad_steps && !c->codec;
+}
+
 size_t leat_program_beside(const struct leat_program *program, size_t output)
 {
     const struct leat_compiled *labels = program->outputs[output].labels;

@@ -194,6 +194,8 @@ uint64_t leat_program_decode_bytes(const struct leat_program *program, size_t ou
  * while it touches that; functions of the user's get a copy. */
 size_t leat_program_apply(const struct leat_program *program, size_t output, struct leat_scratch *scratch,
                           const struct leat_row *rows, size_t n, void *dst, struct leat_error *error);
+/* Whether rows of the output are the bytes of values, as they are stored in their ORIGINAL form. */
+bool leat_program_copies(const struct leat_program *program, size_t output);
 /* An output that the same call makes beside this one (labels of tokens), or SIZE_MAX. leat_program_apply_both makes
  * both, row i of the other one at `beside` + i * its row_bytes. The other one is_beside, and may be made by itself too.
  */
