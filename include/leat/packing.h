@@ -46,14 +46,14 @@ LEAT_API int leat_pack_best_fit(const uint32_t *lengths, uint64_t n, uint64_t le
  * with `costs`, any samples whose costs sum to at most `elements`, by best fit (docs/order.md, "Batches by cost").
  * Batches of a rank are the unit of positions, and each step has one for each rank. `batch_size` must be 1. */
 struct leat_bucket_options {
-    const char *field;      /* whose lengths count: elements of the first dimension, behind its chains if the program
-                             * tells (else as stored); bytes for text and bytes */
+    const char *field;      /* whose lengths count: elements of the first dimension; bytes for text and bytes */
     uint64_t elements;      /* with costs 1 to 2^48; else 0: any number, if */
     uint64_t rows;          /* ... at most so many rows are stated; 0: any number */
     const uint64_t *widths; /* rising, the last not below the longest sample. Copied */
     size_t n_widths;        /* 0: eight to each doubling */
     const uint64_t *costs;  /* in the place of `field`: one for each position, 0 to 2^48. Not kept; NULL: by length */
     uint64_t n_costs;
+    bool by_length;      /* the costs are lengths, in the place of the field's: batches are as without costs */
     bool oversize_alone; /* a sample that costs more than `elements` is a batch; false: an error that names it */
 };
 

@@ -258,17 +258,18 @@ static bool read_one_of(struct py_loader_options *o, PyObject *value)
     return value == Py_None || parse_one_of(value, &o->one_of);
 }
 
-/* (field or None, elements, rows, widths, costs or None, alone), arrays of uint64; the name stays that of the tuple. */
+/* (field or None, elements, rows, widths, costs or None, alone, by_length), arrays of uint64; the name stays that of
+ * the tuple. */
 static bool read_buckets(struct py_loader_options *o, PyObject *value)
 {
     struct leat_bucket_options *b = &o->buckets;
     unsigned long long elements, rows;
     PyObject *widths, *costs;
     uint64_t n = 0;
-    int alone;
+    int alone, by_length;
     if (value == Py_None)
         return true;
-    if (!PyArg_ParseTuple(value, "zKKOOp:buckets", &b->field, &elements, &rows, &widths, &costs, &alone))
+    if (!PyArg_ParseTuple(value, "zKKOOpp:buckets", &b->field, &elements, &rows, &widths, &costs, &alone, &by_length))
         return false;
     b->elements = elements;
     b->rows = rows;
@@ -276,6 +277,7 @@ static bool read_buckets(struct py_loader_options *o, PyObject *value)
     b->n_widths = (size_t)n;
     b->costs = PyErr_Occurred() ? NULL : array_of(o, costs, sizeof *b->costs, &b->n_costs);
     b->oversize_alone = alone;
+    b->by_length = by_length;
     o->options.buckets = b;
     return !PyErr_Occurred();
 }

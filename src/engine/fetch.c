@@ -11,6 +11,9 @@
  * that bytes are used while they are in the cache. If they complete later, it is as large as the job may have, and its
  * rows are made as they arrive.
  *
+ * A value that is mapped, and goes into the batch as it is, has no part in this: a read of its own costs no system
+ * call, and goes straight to its place in the batch.
+ *
  * A read that fails has a row of its own the next time: only a window of one row gives the error.
  */
 #include "engine/fetch.h"
@@ -37,17 +40,25 @@
 
 /* ---- planning -------------------------------------------------------------------------------- */
 
-/* Room for the values of row i, each aligned; none if it is made, or read to its row. */
-static uint64_t row_room(struct leat_job *j, size_t i)
+/* Chooses where the values of row i are read to, and asks the processor for those that are mapped. */
+static void aim_row(struct leat_job *j, size_t i)
 {
     struct leat_job_value *v = &j->chunk.values[i * j->context->n_slots];
+    for (size_t s = 0; s < j->context->n_slots; s++, v++) {
+        const struct leat_source *source = v->way == LEAT_VALUE_READ ? v->ref.source : NULL;
+        const bool mapped = source && source->v->expect && source->v->expect(source, v->ref.sample, &v->extent);
+        v->to = mapped && !j->window.together && s < j->context->own_slots ? leat_job_straight(j, v, i) : NULL;
+    }
+}
+
+/* Room for the values of row i, each aligned; none if it is made, or read to its place in the batch. */
+static uint64_t row_room(const struct leat_job *j, size_t i)
+{
+    const struct leat_job_value *v = &j->chunk.values[i * j->context->n_slots];
     uint64_t sum = 0;
     for (size_t s = 0; s < j->context->n_slots; s++, v++) {
-        v->to =
-            v->way == LEAT_VALUE_READ && v->at_hand && s < j->context->own_slots ? leat_job_straight(j, v, i) : NULL;
-        if (v->to)
-            continue;
-        uint64_t room = v->way == LEAT_VALUE_READ     ? leat_fetch_room(&v->extent, v->with_rows)
+        uint64_t room = v->to                         ? 0
+                        : v->way == LEAT_VALUE_READ   ? leat_fetch_room(&v->extent, v->with_rows)
                         : v->way == LEAT_VALUE_COPIED ? v->extent.length
                                                       : 0;
         if (!leat_add_u64(sum, ALIGN, &sum) || !leat_add_u64(sum, room, &sum))
@@ -163,6 +174,7 @@ void leat_reads_plan(struct leat_job *j, size_t begin)
     uint64_t sum = 0;
     j->window.begin = begin;
     for (j->window.end = begin; j->window.end < j->chunk.count; j->window.end++) {
+        aim_row(j, j->window.end);
         uint64_t room = row_room(j, j->window.end);
         if (j->window.end > begin &&
             (j->chunk.marks[j->window.end] != LEAT_ROW_WANTED || j->chunk.tries[j->window.end] ||
@@ -396,113 +408,4 @@ void *leat_reads_value(const struct leat_job *j, const struct leat_job_value *v)
     if (span->to)
         return span->to;
     return in_buffer(j, span->place + (v->extent.offset - span->offset));
-}
-
-/* ---- looking up ------------------------------------------------------------------------------ */
-
-#define CROWDED_NS 5000000 /* until a job looks again whether the cache has room for its request */
-
-/* Asks for a part of an index, if that was not done yet. False: not now. */
-static bool ask_for(struct leat_job *j, struct leat_source *source, const struct leat_extent *range)
-{
-    for (size_t k = 0; k < j->window.n_spans; k++)
-        if (j->window.spans[k].source == source && j->window.spans[k].file == range->file &&
-            j->window.spans[k].offset == range->offset && j->window.spans[k].length == range->length)
-            return true;
-    struct leat_io_request *request = &j->index.requests[j->window.n_spans];
-    struct leat_span *span = &j->window.spans[j->window.n_spans];
-    memset(request, 0, offsetof(struct leat_io_request, error));
-    if (source->v->file(source, range->file, &request->file, NULL))
-        return true; /* locating says why */
-    *span = (struct leat_span){.job = j,
-                               .source = source,
-                               .file = range->file,
-                               .offset = range->offset,
-                               .length = range->length,
-                               .request = request,
-                               .state = LEAT_SPAN_FLYING};
-    request->offset = range->offset;
-    request->length = range->length;
-    request->done = j->read_done;
-    request->user = span;
-    atomic_fetch_add_explicit(&j->window.flying, 1, memory_order_relaxed);
-    if (leat_io_submit(request) == LEAT_IO_PENDING) {
-        j->results.pends = true;
-        j->window.n_spans++;
-        return true;
-    }
-    atomic_fetch_sub_explicit(&j->window.flying, 1, memory_order_relaxed);
-    leat_io_release(request->file);
-    return request->status != LEAT_E_HELD;
-}
-
-/* Takes back the requests: READS: some are still to come; SLEEPS: some are to be made again later. */
-static enum leat_job_status take_lookups(struct leat_job *j)
-{
-    int failed = LEAT_OK;
-    for (size_t k = 0; k < j->window.n_spans; k++) {
-        struct leat_span *span = &j->window.spans[k];
-        if (span->state == LEAT_SPAN_FLYING && !atomic_load_explicit(&span->arrived, memory_order_acquire))
-            return LEAT_JOB_READS;
-        if (span->state == LEAT_SPAN_FLYING) {
-            const struct leat_io_request *request = span->request;
-            leat_io_release(request->file);
-            span->state = LEAT_SPAN_DONE;
-            if ((span->status = request->status) == LEAT_E_IO && request->retry_after_ms > j->window.retry_after_ms)
-                j->window.retry_after_ms = request->retry_after_ms;
-        }
-        failed = span->status == LEAT_E_IO ? span->status : failed;
-    }
-    j->window.n_spans = j->window.next = 0;
-    if (!failed || !leat_job_back_off(j, failed, ++j->index.tries))
-        return LEAT_JOB_DONE; /* or locating says why */
-    j->index.looked = 0;
-    return LEAT_JOB_SLEEPS;
-}
-
-/* Asks for the index records that locate row `row` of the chunk in a field. False: not now. */
-static bool look_up(struct leat_job *j, const struct leat_feed *feed, size_t row)
-{
-    struct leat_sample_ref ref = j->chunk.refs[row];
-    struct leat_extent ranges[LEAT_LOOKUPS];
-    size_t field = feed->field;
-    bool asked = true;
-    leat_ref_resolve(&ref, &field);
-    if (!feed->slotted || !ref.source->looks_up || ref.source->storage[field] != LEAT_STORAGE_EXTENT)
-        return true;
-    for (size_t k = 0, n = ref.source->v->lookups(ref.source, field, ref.sample, ranges); asked && k < n; k++)
-        asked = ask_for(j, ref.source, &ranges[k]);
-    return asked;
-}
-
-void leat_reads_begin(struct leat_job *j)
-{
-    j->index.looked = j->index.tries = 0;
-    j->window.n_spans = j->window.next = j->window.begin = j->window.end = 0;
-    j->window.retry_after_ms = 0;
-    j->chunk.wake_ns = 0;
-}
-
-enum leat_job_status leat_reads_look_up(struct leat_job *j)
-{
-    const struct leat_job_context *c = j->context;
-    while (c->looks_up) {
-        const enum leat_job_status status = j->window.next ? take_lookups(j) : LEAT_JOB_DONE;
-        if (status != LEAT_JOB_DONE || atomic_load_explicit(j->target.cancelled, memory_order_relaxed))
-            return status;
-        bool asked = true;
-        while (asked && j->index.looked < c->n_feeds * j->chunk.count &&
-               j->window.n_spans + LEAT_LOOKUPS <= LEAT_MAX_LOOKUPS) {
-            asked = look_up(j, &c->feeds[j->index.looked / j->chunk.count], j->index.looked % j->chunk.count);
-            j->index.looked += asked;
-        }
-        j->window.next = j->window.n_spans;
-        if (!asked && !j->window.n_spans) {
-            j->chunk.wake_ns = leat_clock_ns() + CROWDED_NS;
-            return LEAT_JOB_SLEEPS;
-        }
-        if (!j->window.n_spans)
-            break;
-    }
-    return LEAT_JOB_DONE;
 }

@@ -11,9 +11,6 @@
 struct leat_job;
 struct leat_job_value;
 
-/* Blocks of an index that a job asks for at a time. */
-#define LEAT_MAX_LOOKUPS 16
-
 /* One read: a value, or neighbours in one file. */
 struct leat_span {
     struct leat_job *job;
@@ -21,7 +18,7 @@ struct leat_span {
     uint64_t file, offset, length;
     uint64_t in_vain;                /* bytes between its values */
     uint64_t place;                  /* in the buffer */
-    uint8_t *to;                     /* in the place of the buffer: the row of its one value */
+    uint8_t *to;                     /* the place in the batch of its one value; NULL: the job's buffer */
     bool apart;                      /* the value's room is larger than its read: it joins no other */
     struct leat_io_request *request; /* while it is in flight */
     _Atomic bool arrived;            /* the request is complete */
@@ -44,18 +41,6 @@ struct leat_read_window {
     unsigned retry_after_ms;    /* the request of the last failure */
 };
 
-/* Reads of an index, whose spans are the window's meanwhile. */
-struct leat_index_reads {
-    size_t looked; /* of the chunk's (field, row) pairs, those that were looked up */
-    unsigned tries;
-    struct leat_io_request *requests;
-};
-
-/* Before the first call of leat_reads_look_up for a chunk. */
-void leat_reads_begin(struct leat_job *job);
-/* Brings the index records that locate the chunk's rows into memory, before they are located. READS, SLEEPS: it is to
- * be called again; DONE. */
-enum leat_job_status leat_reads_look_up(struct leat_job *job);
 /* Opens the read window at row `begin` of the chunk: its rows, its reads, its bytes. */
 void leat_reads_plan(struct leat_job *job, size_t begin);
 /* The same for values [0, n) of row i alone, or as many of them as have room: so many. */
@@ -69,8 +54,8 @@ void leat_reads_close(struct leat_job *job);
 /* Whether the values of row i were read: LEAT_OK, LEAT_IO_PENDING, or the error of one, which is job->error if the
  * window is of this row alone. */
 int leat_reads_row(const struct leat_job *job, size_t i);
-/* The place of the bytes of a value, when its row was read; for a copied one, its destination.
- * Bytes that were read straight to their row are there. */
+/* The place of the bytes of a value, when its row was read: in the buffer, or in the batch;
+ * for a copied one, its destination. */
 void *leat_reads_value(const struct leat_job *job, const struct leat_job_value *value);
 /* Called by `read_done`, while nobody can free the job: its request is complete. */
 void leat_reads_arrived(struct leat_span *span);

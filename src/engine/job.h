@@ -25,6 +25,7 @@
 #include "engine/context.h"
 #include "engine/fetch.h"
 #include "engine/locate.h"
+#include "engine/look_up.h"
 #include "engine/make.h"
 #include "engine/policy.h"
 

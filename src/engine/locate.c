@@ -98,7 +98,6 @@ static int locate_extents(struct leat_job *j, const struct leat_feed *feed, cons
         v->with_rows = feed->decodes;
         v->extent = j->chunk.extents[k];
         leat_ref_resolve(&v->ref, &v->field);
-        v->at_hand = v->ref.source->v->expect && v->ref.source->v->expect(v->ref.source, v->ref.sample, &v->extent);
         if (!feed->fixed || v->extent.length == feed->value_bytes)
             continue;
         *failed = k;

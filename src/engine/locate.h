@@ -29,10 +29,9 @@ struct leat_job_value {
     uint8_t way;                /* enum leat_value_way */
     bool with_rows;             /* a photo's row index is read with it */
     bool checked;               /* its bytes are verified */
-    bool at_hand;               /* READ: a read of its own costs no system call */
     uint32_t span;              /* READ: with which it is read */
     uint64_t place;             /* COPIED: in the buffer */
-    uint8_t *to;                /* READ: its row, where it is read to straight; NULL: the buffer */
+    uint8_t *to;                /* READ: the place in the batch that it is read to; NULL: the job's buffer */
     const uint8_t *data;        /* COMPUTED */
     struct leat_sample_ref ref; /* READ: resolved, as is; COPIED */
     size_t field;

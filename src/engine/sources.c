@@ -156,42 +156,9 @@ static int describe_cut(const struct leat_sources *s, struct leat_packing_rule *
     return LEAT_OK;
 }
 
-/* An output of a field of which the first dimension is known before a value is read. */
-static bool is_counted(const struct leat_output *out, size_t field)
-{
-    return out->field == field && out->kind == LEAT_KIND_ARRAY && out->ndim && !out->hidden && !out->decodes &&
-           !out->bounded && !out->open && !out->drawn && !out->sizes;
-}
-
-/* Lengths of a field behind the chains that it goes through, of the longest output; as stored where none is counted. */
-static int count_delivered(const struct leat_program *program, struct leat_dataset *dataset, size_t f,
-                           uint64_t **lengths, struct leat_error *error)
-{
-    size_t n_fields;
-    const struct leat_field *field = &leat_dataset_fields(dataset, &n_fields)[f];
-    uint64_t step = field->kind == LEAT_KIND_ARRAY ? leat_dtype_size(field->dtype) : 1;
-    for (unsigned d = 1; field->kind == LEAT_KIND_ARRAY && d < field->ndim; d++)
-        step *= (uint64_t)field->shape[d];
-    int rc = leat_dataset_lengths(dataset, f, lengths, error);
-    for (uint64_t i = 0; !rc && i < leat_dataset_count(dataset); i++) {
-        const uint64_t stored = (*lengths)[i];
-        bool counted = false;
-        for (size_t o = 0; o < leat_program_outputs(program); o++) {
-            const struct leat_output *out = leat_program_output(program, o);
-            if (!is_counted(out, f))
-                continue;
-            const uint64_t steps = out->ragged ? leat_program_ragged_bytes(program, o, stored * step) / out->row_bytes
-                                               : (uint64_t)out->shape[0]; /* PadTo */
-            (*lengths)[i] = counted && (*lengths)[i] > steps ? (*lengths)[i] : steps;
-            counted = true;
-        }
-    }
-    return rc;
-}
-
 /* Batches by size: the lengths of samples, or their costs. */
-static int describe_groups(struct leat_dataset *dataset, const struct leat_loader_options *o,
-                           const struct leat_program *program, struct parts *parts, struct leat_error *error)
+static int describe_groups(struct leat_dataset *dataset, const struct leat_loader_options *o, struct parts *parts,
+                           struct leat_error *error)
 {
     const struct leat_bucket_options *b = o->buckets;
     const uint64_t samples = leat_dataset_count(dataset);
@@ -201,7 +168,7 @@ static int describe_groups(struct leat_dataset *dataset, const struct leat_loade
                                             .rows = b->rows,
                                             .widths = b->widths,
                                             .n_widths = b->n_widths,
-                                            .costs = b->costs != NULL,
+                                            .costs = b->costs && !b->by_length,
                                             .alone = b->oversize_alone,
                                             .seed = o->seed};
     if (b->costs)
@@ -221,7 +188,7 @@ static int describe_groups(struct leat_dataset *dataset, const struct leat_loade
             "field \"%s\", of kind %s, is no array that varies in length, nor bytes or text: batches by length "
             "need one",
             fields[f].name, leat_kind_name(fields[f].kind));
-    int rc = count_delivered(program, dataset, f, &parts->lengths[0], error);
+    int rc = leat_dataset_lengths(dataset, f, &parts->lengths[0], error);
     parts->group.lengths = parts->lengths[0];
     return rc;
 }
@@ -305,7 +272,7 @@ static int describe(const struct leat_sources *s, struct leat_loader *l, const s
             rc = count_tokens(s, k, l->job.packing, parts, error);
         if (!rc && o->buckets)
             rc = s->mix ? leat_fail(error, LEAT_E_INVALID, "the rows of a mixture are no batches by size")
-                        : describe_groups(from->dataset, o, l->program, parts, error);
+                        : describe_groups(from->dataset, o, parts, error);
         if (rc)
             return rc;
     }

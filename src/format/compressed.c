@@ -79,10 +79,13 @@ static int open_copy(const char *place, char temporary[PATH])
 {
     temporary[0] = 0;
     int fd = -1;
-    if (*place && leat_kept_may_write(place) && leat_kept_partial_name(temporary, PATH, place))
+    const int refused = *place ? leat_kept_refused(place) : 0;
+    if (*place && !refused && leat_kept_partial_name(temporary, PATH, place))
         fd = open(temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd >= 0)
         return fd;
+    if (*place)
+        leat_kept_unwritten(place, refused ? refused : errno);
     temporary[0] = 0;
     return open(temporary_folder(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 }

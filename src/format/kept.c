@@ -52,21 +52,25 @@ bool leat_kept_partial_name(char *name, size_t room, const char *path)
     return n > 0 && (size_t)n < room;
 }
 
-bool leat_kept_may_write(const char *path)
+int leat_kept_refused(const char *path)
 {
     char folder[4096];
     struct stat st;
     const char *slash = strrchr(path, '/');
     if ((size_t)snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".") >=
         sizeof folder)
-        return false;
-    return !stat(folder, &st) && st.st_mode & (S_IWUSR | S_IWGRP | S_IWOTH) && !access(folder, W_OK);
+        return ENAMETOOLONG;
+    if (stat(folder, &st))
+        return errno;
+    if (!(st.st_mode & (S_IWUSR | S_IWGRP | S_IWOTH)))
+        return EACCES;
+    return access(folder, W_OK) ? errno : 0;
 }
 
 void leat_kept_unwritten(const char *path, int why)
 {
-    leat_log(LEAT_LOG_WARNING, "the index %s cannot be written (%s%s): it is made again the next time", path,
-             strerror(why), leat_if_full(why));
+    leat_log(LEAT_LOG_WARNING, "%s cannot be written%s%s%s%s: it is made again the next time", path, why ? " (" : "",
+             why ? strerror(why) : "", leat_if_full(why), why ? ")" : "");
 }
 
 bool leat_kept_pieces(struct leat_io_file *file, uint64_t *out)
@@ -167,7 +171,7 @@ void leat_kept_release(struct leat_kept *k)
 bool leat_kept_forget(const char *path, uint64_t inode)
 {
     struct stat st;
-    return stat(path, &st) || st.st_ino != inode || (leat_kept_may_write(path) && !unlink(path));
+    return stat(path, &st) || st.st_ino != inode || (!leat_kept_refused(path) && !unlink(path));
 }
 
 static bool write_all(FILE *file, const struct leat_kept *k, const struct header *h)
@@ -189,12 +193,12 @@ bool leat_kept_save(struct leat_kept *k, const char *path, struct leat_io_file *
     struct header h = {.source_bytes = source->size, .source_mtime_ns = source->mtime_ns};
     struct stat st;
     uint64_t at = sizeof h;
-    if (!leat_kept_may_write(path)) {
-        leat_kept_unwritten(path, EACCES);
+    const int refused = leat_kept_refused(path);
+    if (refused || !leat_kept_pieces(source, &h.source_pieces) ||
+        !leat_kept_partial_name(temporary, sizeof temporary, path)) {
+        leat_kept_unwritten(path, refused);
         return false;
     }
-    if (!leat_kept_pieces(source, &h.source_pieces) || !leat_kept_partial_name(temporary, sizeof temporary, path))
-        return false;
     memcpy(h.magic, magic, 8);
     memcpy(h.kind, kind, 8);
     memcpy(h.facts, k->facts, sizeof h.facts);

@@ -30,9 +30,10 @@ int leat_kept_check_dir(const char *dir, struct leat_error *error);
 /* A name beside `path`, of no other thread or process, under which a file is written that is then renamed to `path`.
  * False: it does not fit. */
 bool leat_kept_partial_name(char *name, size_t room, const char *path);
-/* Whether the folder of a path may be written, by its mode: root may write anywhere, and should not. */
-bool leat_kept_may_write(const char *path);
-/* Warns in the log that an index stays unwritten; `why` is an errno. */
+/* Why the folder of a path may not be written, as an errno; 0: it may. By its mode: root may write anywhere, and should
+ * not. */
+int leat_kept_refused(const char *path);
+/* Warns in the log that an index, or a copy, stays unwritten; `why`: an errno, or 0. */
 void leat_kept_unwritten(const char *path, int why);
 /* A hash of pieces of a source: its beginning, its end and some between. False: it cannot be read. */
 bool leat_kept_pieces(struct leat_io_file *source, uint64_t *out);

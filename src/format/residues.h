@@ -12,7 +12,7 @@
  * says is LEAT_E_CHANGED, with record and byte: the file was changed, or the index is not its own. NOMEM. */
 int leat_residues_open(const char *path, const struct leat_sequence_index *index, enum leat_sequence_text text,
                        struct leat_io_file *from, struct leat_io_file **out, struct leat_error *error);
-/* Of such a file: residue n of the record is read soon. Asks the processor for its line if the file is mapped, and
+/* Of such a file: residue n of the record is read next. Asks the processor for its line if the file is mapped, and
  * returns whether it is. */
 bool leat_residues_expect(const struct leat_io_file *file, const struct leat_sequence_record *record, uint64_t n);
 

@@ -246,7 +246,7 @@ int leat_sequences_extents(struct leat_source *source, size_t field, const uint6
     return LEAT_OK;
 }
 
-bool leat_sequences_expect(struct leat_source *source, uint64_t sample, const struct leat_extent *extent)
+bool leat_sequences_expect(const struct leat_source *source, uint64_t sample, const struct leat_extent *extent)
 {
     const struct sequences *s = (const struct sequences *)source;
     struct leat_sequence_record r[2];

@@ -20,7 +20,7 @@ int leat_sequences_open(const struct leat_source_vtable *v, enum leat_sequence_k
 void leat_sequences_close(struct leat_source *source);
 int leat_sequences_extents(struct leat_source *source, size_t field, const uint64_t *samples, size_t n,
                            struct leat_extent *extents, size_t *failed, struct leat_error *error);
-bool leat_sequences_expect(struct leat_source *source, uint64_t sample, const struct leat_extent *extent);
+bool leat_sequences_expect(const struct leat_source *source, uint64_t sample, const struct leat_extent *extent);
 int leat_sequences_file(struct leat_source *source, uint64_t file, struct leat_io_file **out, struct leat_error *error);
 void leat_sequences_mark(struct leat_source *source, size_t field, uint64_t sample, bool verified,
                          enum leat_health health);

@@ -158,9 +158,9 @@ struct leat_source_vtable {
      * reading it (leat_io_open_listed). A file that differs from what the source was opened with (size, time) is
      * LEAT_E_CHANGED then. */
     int (*file)(struct leat_source *source, uint64_t file, struct leat_io_file **out, struct leat_error *error);
-    /* EXTENT fields: `extent`, which may be of a part of the value, is read soon. Asks the processor for its first
-     * bytes if they are mapped, and returns true then: reading it costs no system call. May be NULL. */
-    bool (*expect)(struct leat_source *source, uint64_t sample, const struct leat_extent *extent);
+    /* EXTENT fields: `extent`, which may be of a part of the value, is read next. If it is mapped, asks the processor
+     * for its first bytes, and returns true. May be NULL. */
+    bool (*expect)(const struct leat_source *source, uint64_t sample, const struct leat_extent *extent);
     /* EXTENT fields: remembers for this process that a value was verified, and found good or broken. */
     void (*mark)(struct leat_source *source, size_t field, uint64_t sample, bool verified, enum leat_health health);
     /* EXTENT fields: the bytes at a value's extent are not what was written. The index that led to them is read and

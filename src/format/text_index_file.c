@@ -451,13 +451,12 @@ bool leat_text_index_save(struct leat_text_index *x, const char *path, struct le
     struct parts parts;
     memcpy(h.magic, magic, 8);
     memcpy(h.sums, x->sums, sizeof h.sums);
-    if (!leat_kept_may_write(path)) {
-        leat_kept_unwritten(path, EACCES);
+    const int refused = leat_kept_refused(path);
+    if (refused || !leat_kept_pieces(source, &h.source_pieces) || !place_parts(&h, &parts) ||
+        !leat_kept_partial_name(temporary, sizeof temporary, path)) {
+        leat_kept_unwritten(path, refused);
         return false;
     }
-    if (!leat_kept_pieces(source, &h.source_pieces) || !place_parts(&h, &parts) ||
-        !leat_kept_partial_name(temporary, sizeof temporary, path))
-        return false;
     struct node *nodes = leat_new_array(x->tree.n, sizeof *nodes);
     struct writing w = {.at = sizeof h};
     if (nodes) {

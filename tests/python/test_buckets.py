@@ -116,33 +116,36 @@ def test_fields_of_several_dimensions_and_text_are_counted_as_they_are_long(tmp_
     assert ids(batch_tokens=9, tokens_field="text") == [[1, 3], [0], [2]]
 
 
-def test_lengths_are_those_behind_the_chains(tmp_path: Path) -> None:
+def test_lengths_may_be_given(tmp_path: Path) -> None:
     ds = write(tmp_path / "d.leat", [3, 90, 0, 40, 7, 60])
-    Slice, PadTo = leat.ops.RandomSlice, leat.ops.PadTo
+    cropped = np.minimum(ds.column("n"), 40)
 
-    def ids(budget: int, outputs: Any, **options: Any) -> list[list[int]]:
-        loader = leat.Loader(ds, batch_tokens=budget, outputs=outputs, framework="numpy", **options)
-        found = list(loader)
-        for batch in found:
-            for value in (batch[name] for name in outputs if name != "n"):
-                longest = np.diff(value.offsets).max() if isinstance(value, leat.Ragged) else value.shape[1]
-                assert max(longest, 1) * batch.size <= budget
-        return [b.ids.tolist() for b in found]
+    def open_loader(**options: Any) -> leat.Loader:
+        crop = {"tokens": [leat.ops.RandomSlice(40)], "n": []}
+        return leat.Loader(ds, outputs=crop, framework="numpy", seed=2, **options)
 
-    crop = {"tokens": [Slice(40)]}
-    assert ids(120, crop, buckets=[8, 40]) == [[0, 2, 4], [1, 3, 5]]  # of 90 and 60 there are 40 left
-    with pytest.raises((ValueError, IndexError), match="position 1 has 90 elements, more than the budget"):
-        ids(64, {"tokens": [Slice(40)], "whole": leat.Out("tokens", [])})  # the longest output counts
-    assert ids(80, {"tokens": [PadTo(20, cut=True)]}) == [[0, 1, 2, 3], [4, 5]]
-    assert ids(90, {"n": []}) == ids(90, {"tokens": [], "n": []}) == [[2], [0], [4], [3], [5], [1]]
-    shuffled = [leat.Loader(ds, batch_tokens=80, outputs=o, framework="numpy", shuffle=True) for o in (crop, crop)]
-    iterator = iter(shuffled[0])
+    batches = list(open_loader(batch_tokens=120, buckets=[8, 40], cost=cropped))
+    assert [b.ids.tolist() for b in batches] == [[0, 2, 4], [1, 3, 5]]  # of 90 and 60 there are 40 left
+    assert [b["tokens"].lengths.max() for b in batches] == [7, 40]
+    assert [b.ids.tolist() for b in open_loader(buckets=[8, 90], cost="n", batch_size=2)] == [[0, 2], [4], [1, 3], [5]]
+    loader = open_loader(batch_tokens=80, cost=cropped, shuffle=True)
+    whole = [told(b) for b in open_loader(batch_tokens=80, cost=cropped, shuffle=True)]
+    assert told(leat.make_rows(loader.plan_rows(0, 1))) == whole[1]
+    iterator = iter(loader)
     next(iterator)
-    shuffled[1].load_state_dict(shuffled[0].state_dict())
-    assert [told(b) for b in iterator] == [told(b) for b in shuffled[1]]
-    other = leat.Loader(ds, batch_tokens=90, outputs={"tokens": []}, framework="numpy", shuffle=True)
-    with pytest.raises(leat.StateError):
-        other.load_state_dict(shuffled[0].state_dict())
+    other = open_loader(batch_tokens=80, cost=cropped, shuffle=True)
+    other.load_state_dict(loader.state_dict())
+    assert [told(b) for b in other] == whole[1:]
+    with pytest.raises(leat.StateError, match="groups"):
+        open_loader(batch_tokens=80, cost=np.minimum(cropped, 20), shuffle=True).load_state_dict(loader.state_dict())
+    with pytest.raises((ValueError, IndexError), match="position 3 has 40 elements, more than the budget"):
+        open_loader(batch_tokens=39, cost=cropped.clip(0, 40) * (np.arange(6) == 3))
+    with pytest.raises(ValueError, match="cost has 5 numbers, the data set 6 samples"):
+        open_loader(batch_tokens=80, cost=cropped[:5])
+    with pytest.raises(ValueError, match="tokens_field the field that has it: give one"):
+        open_loader(batch_tokens=80, cost=cropped, tokens_field="tokens")
+    with pytest.raises(ValueError, match="about batch_cost="):
+        open_loader(batch_size=4, cost=cropped)
 
 
 def test_of_several_fields_that_vary_in_length_one_has_to_be_named(tmp_path: Path) -> None:

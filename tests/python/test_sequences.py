@@ -443,14 +443,16 @@ def test_an_index_that_is_damaged_is_made_anew(tmp_path: Path) -> None:
     assert len(list(elsewhere.iterdir())) == 1
 
 
-@pytest.mark.parametrize("name", ["a.fa", "a.jsonl"])
+@pytest.mark.parametrize("name", ["a.fa", "a.jsonl", "a.fa.gz", "a.jsonl.gz"])
 def test_an_index_that_cannot_be_written_is_a_warning_in_the_log(tmp_path: Path, name: str) -> None:
-    (tmp_path / name).write_text(">a\nACGT\n" if name == "a.fa" else '{"a": 1}\n')
+    content = b">a\nACGT\n" if "fa" in name else b'{"a": 1}\n'
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
     (tmp_path / "fixed").mkdir(0o555)
     script = "import leat, sys; leat.open(sys.argv[1], index_dir=sys.argv[2])"
-    done = subprocess.run([sys.executable, "-c", script, str(tmp_path / name), str(tmp_path / "fixed")],
-                          text=True, stderr=subprocess.PIPE, env={**os.environ, "LEAT_LOG": "warning"})  # fmt: skip
-    assert not done.returncode and "cannot be written (Permission denied): it is made again" in done.stderr
+    for folder, why in (("fixed", "Permission denied"), ("no/such", "No such file or directory")):
+        command = [sys.executable, "-c", script, str(tmp_path / name), str(tmp_path / folder)]
+        done = subprocess.run(command, text=True, stderr=subprocess.PIPE, env={**os.environ, "LEAT_LOG": "warning"})
+        assert not done.returncode and f"cannot be written ({why}): it is made again" in done.stderr
     with pytest.raises(ValueError, match="a.* is a file: name a folder"):
         leat.open(str(tmp_path / name), index_dir=str(tmp_path / name))
 

@@ -27,12 +27,14 @@ class Grouping(NamedTuple):
     widths: Numbers
     costs: Numbers | None  #: batches are made by these, not by the lengths of the field
     alone: bool
+    by_length: bool  #: costs are lengths
 
     def facts(self) -> tuple[str, str]:
         """What ranks compare: its name, and the values."""
-        if self.costs is None:
-            return "batches by length", repr((*self[:3], self.widths.tolist()))
-        return "batches by cost", repr((self.budget, self.rows, self.alone, digest({"cost": self.costs})))
+        costs = () if self.costs is None else (digest({"cost": self.costs}),)
+        if self.by_length:
+            return "batches by length", repr((*self[:3], self.widths.tolist(), *costs))
+        return "batches by cost", repr((self.budget, self.rows, self.alone, *costs))
 
 
 def grouping_of(
@@ -49,9 +51,9 @@ def grouping_of(
     """None: batches are not made by size."""
     alone = bool(check.choice("oversize", oversize, {"error": 0, "alone": 1}))
     if batch_cost is None:
-        if cost is not None or alone:
+        if alone or (cost is not None and batch_tokens is None and buckets is None):
             raise ValueError("cost and oversize are about batch_cost=, the most that a batch may cost: give that, too")
-        return _by_length(dataset, batch_size, global_batch_size, batch_tokens, buckets, tokens_field)
+        return _by_length(dataset, batch_size, global_batch_size, batch_tokens, buckets, tokens_field, cost)
     by_length = {"batch_tokens": batch_tokens, "buckets": buckets, "tokens_field": tokens_field}
     if wrong := [name for name, value in by_length.items() if value is not None]:
         raise ValueError(f"batch_cost makes batches by cost, and {wrong[0]} by length: give one of them")
@@ -63,7 +65,7 @@ def grouping_of(
     _check_samples(dataset, "batch_cost goes with a data set", global_batch_size)
     budget = check.integer("batch_cost", batch_cost, 1, MOST + 1)
     rows = 0 if batch_size is None else check.integer("batch_size", batch_size, 1)
-    return Grouping(None, budget, rows, np.empty(0, np.uint64), _costs_of(dataset, cost), alone)
+    return Grouping(None, budget, rows, np.empty(0, np.uint64), _costs_of(dataset, cost), alone, False)
 
 
 def _check_samples(dataset: Any, goes: str, global_batch_size: Any) -> None:
@@ -82,9 +84,17 @@ def _check_samples(dataset: Any, goes: str, global_batch_size: Any) -> None:
 
 
 def _by_length(
-    dataset: Any, batch_size: Any, global_batch_size: Any, batch_tokens: Any, buckets: Any, tokens_field: str | None
+    dataset: Any,
+    batch_size: Any,
+    global_batch_size: Any,
+    batch_tokens: Any,
+    buckets: Any,
+    tokens_field: str | None,
+    cost: Any,
 ) -> Grouping | None:
     if isinstance(dataset, PackedRows) and dataset.how == "ragged":
+        if cost is not None:
+            raise ValueError("cost does not go with packed rows, whose lengths are those of their documents")
         if buckets is not None:
             raise ValueError("buckets does not go with rows that were packed with how='ragged', which have no padding")
         return None
@@ -104,7 +114,11 @@ def _by_length(
     widths = [] if buckets is None else [check.integer("a bucket's width", width, 1, 1 << 48) for width in buckets]
     if widths != sorted(set(widths)) or (buckets is not None and not widths):
         raise ValueError(f"buckets is a list of lengths that rise, such as [128, 256, 512], not {buckets!r:.80}")
-    return Grouping(_field_of(dataset, tokens_field), tokens, rows, np.array(widths, np.uint64), None, False)
+    if cost is not None and tokens_field is not None:
+        raise ValueError("cost gives the length of each sample, and tokens_field the field that has it: give one")
+    lengths = None if cost is None else _costs_of(dataset, cost)
+    field = _field_of(dataset, tokens_field) if lengths is None else None
+    return Grouping(field, tokens, rows, np.array(widths, np.uint64), lengths, False, True)
 
 
 def _costs_of(dataset: Dataset, cost: Any) -> Numbers:

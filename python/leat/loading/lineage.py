@@ -40,7 +40,7 @@ OPTIONS = frozenset(
     {"batch_size", "global_batch_size", "batch_tokens", "buckets", "tokens_field"}
     | {"on_error", "seed", "tail", "rank", "world_size", "framework"}
 )
-COSTED = OPTIONS | {"batch_cost", "cost", "oversize"}  #: the same, with batches by cost
+COSTED = OPTIONS | {"batch_cost", "cost", "oversize"}  #: the same, with costs or lengths of samples
 
 
 def _open_tables(kind: str, paths: list[str], fields: Any, fill: Any, folder: str) -> datasets.Dataset:

@@ -63,12 +63,12 @@ class Loader(Planning):
         buckets: lengths that rise, such as ``[128, 256, 512]``: samples come together that are padded to the same one
             of these. The last is not below the longest sample. With `batch_tokens` or `batch_size`; ``None``: eight to
             each doubling of the length.
-        tokens_field: the field whose lengths count, behind its chain. ``None``: ``tokens``, or the only one of varying
-            length.
+        tokens_field: the field whose lengths count. ``None``: ``tokens``, or the only one of varying length.
         batch_cost: in the place of `batch_size`: the costs of the samples of a batch of a rank sum to at most so much,
             and come close to it; `batch_size` may bound their number (docs/packing.md).
         cost: with `batch_cost`: what each sample costs: the name of a column of numbers, ``"tokens.length"`` for the
-            lengths of a field, or an array or list with one number for each sample. Whole numbers from 0 to 2^48.
+            lengths of a field, or an array or list with one number for each sample. Whole numbers from 0 to 2^48. With
+            `batch_tokens` or `buckets`: the length of each sample, in the place of its field's (docs/packing.md).
         oversize: a sample that costs more than `batch_cost`: ``"error"``: one that names it as the loader opens;
             ``"alone"``: it is a batch of its own.
         sampler: in the place of `shuffle`: ``leat.Weighted(weights, num_samples)``, a list of positions, or a PyTorch
@@ -206,7 +206,7 @@ class Loader(Planning):
         plain = sampler is None and not isinstance(shuffle, Blocks) and bool(in_order)
         costed = {"batch_cost": batch_cost, "cost": cost, "oversize": oversize}
         rows = opening.rows_of(dataset, outputs, plain, **asked, **costed)
-        if batch_cost is not None and rows.buckets is not None:
+        if rows.buckets is not None and rows.buckets.costs is not None:
             asked |= {**costed, "cost": cost if isinstance(cost, str) else rows.buckets.costs}
         other = {"batch_tokens=": batch_tokens, "buckets=": buckets, "batch_cost=": batch_cost, "share=": share}
         other |= {'tp_read="first"': mesh if tp_read == "first" else None}

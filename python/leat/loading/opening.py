@@ -79,7 +79,7 @@ def rows_of(
     grouped = grouping_of(dataset, batch_size, global_batch_size, batch_tokens, **sizes)
     if grouped is not None:
         if not plain:
-            by = "length" if grouped.costs is None else "cost"
+            by = "length" if grouped.by_length else "cost"
             raise ValueError(f"batches by {by} are in order or shuffled: leave sampler, Blocks and in_order out")
         batch_size = 1  # of a rank, one group of samples
     dataset, batch_size = thd.rows_of(dataset, batch_tokens, batch_size, global_batch_size)
