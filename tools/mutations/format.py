@@ -188,8 +188,8 @@ MUTATIONS = [
     Mutation(
         "an index whose records are damaged stays where it is",
         "src/format/kept.c",
-        "(leat_kept_may_write(path) && !unlink(path));",
-        "leat_kept_may_write(path);",
+        "(!leat_kept_refused(path) && !unlink(path));",
+        "!leat_kept_refused(path);",
         ("c:format/text_index",),
     ),
     Mutation(

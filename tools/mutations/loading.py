@@ -60,6 +60,13 @@ MUTATIONS = [
         ("py:test_loader.py::test_batch_at_refuses_a_state_of_a_run_that_decided_otherwise",),
     ),
     Mutation(
+        "lengths that are given are taken for costs",
+        "src/engine/sources.c",
+        ".costs = b->costs && !b->by_length,",
+        ".costs = b->costs != NULL,",
+        ("py:test_buckets.py::test_lengths_may_be_given",),
+    ),
+    Mutation(
         "of several fields that vary in length the first counts",
         "python/leat/loading/buckets.py",
         "    if len(arrays) != 1:\n",
