@@ -52,6 +52,7 @@ static bool read_order(const struct cli_command *command, const char *path, cons
     }
     options->order = (enum leat_order)order;
     options->block_rows = cli_whole(source, "block_rows");
+    options->block_window = cli_whole(source, "block_window");
     return true;
 }
 

@@ -724,12 +724,13 @@ struct leat_loader_options {
                    * prefetched from the epoch after the one that is read */
     const struct leat_pinning *pinning;       /* NULL: memory is not pinned */
     const struct leat_one_of_options *one_of; /* NULL: a row is no group. Without `pack` and `buckets` */
+    uint64_t block_window; /* BLOCKS: rows that are shuffled together, a multiple of block_rows; 0: those of 8 blocks */
 };
 #define LEAT_LOADER_OPTIONS_INIT                                                                                       \
     {                                                                                                                  \
         sizeof(struct leat_loader_options), 0, 0, LEAT_ORDER_SEQUENTIAL, 0, NULL, 0, 0, true, NULL, 0, 0, -1,          \
             LEAT_TAIL_PAD, 0, 1, 1, LEAT_ON_ERROR_RAISE, NULL, 0, 0, 0, 1.0, NULL, 0, NULL, NULL, 0, true, NULL, NULL, \
-            NULL, false, NULL, NULL                                                                                    \
+            NULL, false, NULL, NULL, 0                                                                                 \
     }
 
 /* Compiles the program, makes the plan and joins the process's engine. The data set is retained.

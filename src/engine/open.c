@@ -611,7 +611,8 @@ static struct leat_order_spec order_of(const struct leat_loader_options *o)
                                     .num_samples = o->num_samples,
                                     .replacement = o->replacement,
                                     .positions = o->positions,
-                                    .n_positions = o->n_positions};
+                                    .n_positions = o->n_positions,
+                                    .block_window = o->block_window};
 }
 
 int leat_loader_open(struct leat_dataset *dataset, const struct leat_loader_options *options, struct leat_loader **out,

@@ -39,6 +39,8 @@ uint64_t leat_plan_order_hash(const struct leat_plan *plan)
                                   o->weights ? o->weights->hash : 0,
                                   o->list ? o->list->hash : 0};
         h = leat_key_mix(h, leat_hash64(words, sizeof words));
+        if (o->block_window) /* not of the usual one: states keep their hashes */
+            h = leat_key_mix(h, o->block_window);
         const uint64_t mixed[] = {o->exhausted, o->limit, plan->tokens ? plan->tokens[k] : 0};
         if (plan->mixed)
             h = leat_key_mix(h, leat_hash64(mixed, sizeof mixed));

@@ -3,7 +3,7 @@
  *
  * BLOCKS composes two maps, so that a disk reads whole blocks while neighbours in the order come from several:
  *
- *     index --permuted inside windows of 8 blocks' rows--> j --blocks permuted--> position
+ *     index --permuted inside windows of some blocks--> j --blocks permuted--> position
  *
  * The blocks of full size are permuted. The short one at the end of the data is inserted at a random place. So the
  * place of every block is known without inverting a permutation or keeping a table.
@@ -19,8 +19,6 @@
 #include "plan/groups.h"
 #include "plan/list.h"
 #include "plan/weighted.h"
-
-#define WINDOW_BLOCKS 8
 
 uint64_t leat_order_pass_key(const struct leat_source_order *order, uint64_t pass)
 {
@@ -69,12 +67,18 @@ static void window_run(const struct leat_source_order *o, const struct leat_orde
         out[k] = out[k] - before < left ? full_rows + (out[k] - before) : block[k] * rows + offset[k];
 }
 
+static uint64_t window_rows_of(const struct leat_source_order *o)
+{
+    uint64_t rows = o->block_window;
+    if (!rows && !leat_mul_u64(o->block_rows, LEAT_ORDER_WINDOW, &rows))
+        return o->count;
+    return rows < o->count ? rows : o->count;
+}
+
 static void block_run(const struct leat_source_order *o, struct leat_order_cursor *c, uint64_t first, size_t n,
                       uint64_t *out)
 {
-    uint64_t window_rows;
-    if (!leat_mul_u64(o->block_rows, WINDOW_BLOCKS, &window_rows) || window_rows > o->count)
-        window_rows = o->count;
+    const uint64_t window_rows = window_rows_of(o);
     while (n) {
         uint64_t window = first / window_rows, begin = window * window_rows;
         uint64_t size = o->count - begin < window_rows ? o->count - begin : window_rows;

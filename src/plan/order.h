@@ -11,9 +11,10 @@
 /* One source's order. */
 struct leat_source_order {
     enum leat_order order;
-    uint64_t count;      /* samples, or rows of a packed source, or groups of which each row draws one */
-    uint64_t rows;       /* of a pass; for a LIST: see the list */
-    uint64_t block_rows; /* BLOCKS: at most count */
+    uint64_t count;        /* samples, or rows of a packed source, or groups of which each row draws one */
+    uint64_t rows;         /* of a pass; for a LIST: see the list */
+    uint64_t block_rows;   /* BLOCKS: at most count */
+    uint64_t block_window; /* BLOCKS: rows of a window; 0: LEAT_ORDER_WINDOW blocks */
     bool replacement;
     enum leat_exhausted exhausted; /* of a mixture, as is */
     uint64_t limit;

@@ -31,6 +31,8 @@ static json_t *source_json(const struct leat_plan *p, uint32_t k)
     bad |= json_object_set_new(o, "order", json_string(order_names[s->order]));
     if (s->order == LEAT_ORDER_BLOCKS)
         bad |= json_object_set_new(o, "block_rows", json_integer((json_int_t)s->block_rows));
+    if (s->block_window)
+        bad |= json_object_set_new(o, "block_window", json_integer((json_int_t)s->block_window));
     if (s->order == LEAT_ORDER_WEIGHTED) {
         bad |= json_object_set_new(o, "num_samples", json_integer((json_int_t)s->rows));
         bad |= json_object_set_new(o, "replacement", json_boolean(s->replacement));
@@ -63,7 +65,7 @@ static json_t *source_json(const struct leat_plan *p, uint32_t k)
 
 /* ---- many sources ------------------------------------------------------------------------------------------------ */
 
-enum column { COUNT, ORDER, BLOCK_ROWS, PACKED_LENGTH, EXHAUSTED, LIMIT, TOKENS };
+enum column { COUNT, ORDER, BLOCK_ROWS, BLOCK_WINDOW, PACKED_LENGTH, EXHAUSTED, LIMIT, TOKENS };
 
 static int64_t number_of(const struct leat_plan *p, uint32_t k, enum column column)
 {
@@ -75,6 +77,8 @@ static int64_t number_of(const struct leat_plan *p, uint32_t k, enum column colu
         return s->order;
     case BLOCK_ROWS:
         return s->order == LEAT_ORDER_BLOCKS ? (int64_t)s->block_rows : 0;
+    case BLOCK_WINDOW:
+        return (int64_t)s->block_window;
     case PACKED_LENGTH:
         return s->packing ? (int64_t)s->packing->length : 0;
     case EXHAUSTED:
@@ -116,9 +120,14 @@ static json_t *columns_json(const struct leat_plan *p)
     static const struct {
         const char *name;
         enum column column;
-    } columns[] = {
-        {"count", COUNT},         {"order", ORDER}, {"block_rows", BLOCK_ROWS}, {"packed_length", PACKED_LENGTH},
-        {"exhausted", EXHAUSTED}, {"limit", LIMIT}, {"tokens", TOKENS}};
+    } columns[] = {{"count", COUNT},
+                   {"order", ORDER},
+                   {"block_rows", BLOCK_ROWS},
+                   {"block_window", BLOCK_WINDOW},
+                   {"packed_length", PACKED_LENGTH},
+                   {"exhausted", EXHAUSTED},
+                   {"limit", LIMIT},
+                   {"tokens", TOKENS}};
     json_t *o = json_object();
     int64_t *numbers = leat_new_array(p->n_sources, sizeof *numbers);
     int bad = !numbers || json_object_set_new(o, "n", json_integer(p->n_sources));

@@ -23,6 +23,21 @@
 #define MAX_POINTS (UINT32_C(1) << 20) /* of a schedule, */
 #define MAX_SHARES (UINT32_C(1) << 27) /* ... with so many shares: 1 GiB */
 
+/* Sizes that give the same order are one: states and hashes of it are the same. */
+static int set_blocks(const struct leat_order_spec *s, struct leat_source_order *o, struct leat_error *error)
+{
+    if (!s->block_rows)
+        return leat_fail(error, LEAT_E_INVALID, "the blocks of a block-shuffled order must have at least 1 row");
+    if (s->block_window % s->block_rows)
+        return leat_fail(error, LEAT_E_INVALID,
+                         "the window of a block-shuffled order must be a multiple of its blocks' %llu rows, not %llu",
+                         (unsigned long long)s->block_rows, (unsigned long long)s->block_window);
+    const bool one_block = s->block_rows >= o->count, usual = s->block_window / s->block_rows == LEAT_ORDER_WINDOW;
+    o->block_rows = one_block ? o->count : s->block_rows;
+    o->block_window = one_block || usual ? 0 : s->block_window;
+    return LEAT_OK;
+}
+
 static int make_source(const struct leat_plan_source *from, uint32_t k, uint64_t seed, struct leat_source_order *o,
                        struct leat_error *error)
 {
@@ -61,10 +76,7 @@ static int make_source(const struct leat_plan_source *from, uint32_t k, uint64_t
     case LEAT_ORDER_SHUFFLED:
         return LEAT_OK;
     case LEAT_ORDER_BLOCKS:
-        if (!s->block_rows)
-            return leat_fail(error, LEAT_E_INVALID, "the blocks of a block-shuffled order must have at least 1 row");
-        o->block_rows = s->block_rows < o->count ? s->block_rows : o->count;
-        return LEAT_OK;
+        return set_blocks(s, o, error);
     case LEAT_ORDER_WEIGHTED:
         if (!s->weights || !s->num_samples || s->num_samples >= LEAT_PLAN_MAX_ROWS)
             return leat_fail(error, LEAT_E_INVALID,

@@ -15,6 +15,7 @@
 #define LEAT_PLAN_MAX_SOURCES 1024
 #define LEAT_PLAN_MAX_ROWS (UINT64_C(1) << 63)
 #define LEAT_PLAN_MAX_FACTS 8192
+#define LEAT_ORDER_WINDOW 8 /* blocks of a window whose size is not stated */
 
 /* Keys of (seed, tag) differ from those of (seed, epoch), because epochs are below 2^63. */
 #define LEAT_TAG_ORDER ((UINT64_C(1) << 63) | 1)
@@ -57,6 +58,7 @@ struct leat_order_spec {
     bool replacement;
     const int64_t *positions; /* LIST */
     uint64_t n_positions;
+    uint64_t block_window; /* BLOCKS: rows of a window, a multiple of block_rows; 0: LEAT_ORDER_WINDOW blocks */
 };
 
 /* The samples of a source are made into rows of `length` elements, as enum leat_pack_how of leat.h says. The order is

@@ -96,9 +96,15 @@ def numbers(path: Path, n: int = 2000) -> leat.Dataset:
     return leat.open(path)
 
 
-def replayed(data: leat.Dataset, folder: Path, *options: object, of: Sequence[str] = ("numbers",)) -> list[int]:
+def replayed(
+    data: leat.Dataset,
+    folder: Path,
+    *options: object,
+    of: Sequence[str] = ("numbers",),
+    shuffle: bool | leat.Blocks = True,
+) -> list[int]:
     """The ids of the third batch of an epoch as the command has them; they are those of the loader."""
-    with leat.Loader(data, 7, shuffle=True, seed=3) as loader:
+    with leat.Loader(data, 7, shuffle=shuffle, seed=3) as loader:
         running = iter(loader)
         for _ in range(2):
             next(running)
@@ -109,6 +115,13 @@ def replayed(data: leat.Dataset, folder: Path, *options: object, of: Sequence[st
     )
     assert json.loads((folder / "out" / "batch.json").read_text())["ids"] == ids
     return ids
+
+
+def test_a_run_of_blocks_is_replayed_with_its_window(tmp_path: Path) -> None:
+    data = numbers(tmp_path / "numbers.leat", 50)
+    assert replayed(data, tmp_path, shuffle=leat.Blocks(4, window=16)) != replayed(
+        data, tmp_path, shuffle=leat.Blocks(4)
+    )
 
 
 def test_runs_over_parts_of_a_data_set_are_replayed_from_the_state_alone(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def of_parquet(tmp_path: Path) -> leat.Dataset:
 LOADERS: dict[str, Callable[[Path, Path, Path], leat.Loader]] = {
     "photos": lambda p, d, t: leat.Loader(leat.open(p), 4, True, outputs={"image": CROP, "label": []}, seed=3),
     "ranks": lambda p, d, t: leat.Loader(leat.open(p), 3, True, rank=1, world_size=3, outputs={"image": CROP}),
-    "as stored": lambda p, d, t: leat.Loader(leat.open(d), global_batch_size=7, shuffle=leat.Blocks(5)),
+    "as stored": lambda p, d, t: leat.Loader(leat.open(d), global_batch_size=7, shuffle=leat.Blocks(5, window=15)),
     "a view": lambda p, d, t: leat.Loader(leat.open(d).where("label = 1")[3:].select([5, 1, 8, 8, 2]), 2),
     "a part": lambda p, d, t: leat.Loader(leat.open(d).split([0.3, 0.7], seed=4)[1], 5, True),
     "joined": lambda p, d, t: leat.Loader(leat.concat(leat.open(d), leat.open(d)[:20]), 6, True),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import pickle
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
+from test_order_reference import blocks, pass_key
 
 import leat
 from leat import _leat
@@ -97,6 +99,55 @@ def test_exactly_once_each_epoch_delivers_each_sample_once(records: Path, seed: 
 @given(rows=st.integers(1, 200))
 def test_a_block_shuffle_is_a_permutation(records: Path, rows: int) -> None:
     assert sorted(flat(loader(records, 9, leat.Blocks(rows)))) == list(range(100))
+
+
+@given(rows=st.integers(1, 110), windows=st.integers(1, 12), world=st.integers(1, 3), seed=st.integers(0, 9))
+def test_blocks_have_the_window_that_is_asked_for(
+    records: Path, rows: int, windows: int, world: int, seed: int
+) -> None:
+    shuffle = leat.Blocks(rows, window=rows * windows)
+    parts = [
+        loader(records, None, shuffle, global_batch_size=7, seed=seed, rank=r, world_size=world) for r in range(world)
+    ]
+    for epoch in range(2):
+        steps = [[i for part in parts for i in part.plan(epoch, s).tolist()] for s in range(14)]
+        assert sum(steps, []) == list(blocks(100, rows, pass_key(seed, 0, epoch), rows * windows))[:98]
+
+
+def test_a_window_of_eight_blocks_is_the_default_one_and_another_one_has_states_of_its_own(records: Path) -> None:
+    usual = loader(records, 9, leat.Blocks(3))
+    state = usual.state_dict()
+    stated, other = loader(records, 9, leat.Blocks(3, window=24)), loader(records, 9, leat.Blocks(3, window=27))
+    assert stated.state_dict() == state and flat(stated) == flat(usual) != flat(other)
+    loader(records, 9, leat.Blocks(3, window=24)).load_state_dict(state)
+    with pytest.raises(leat.StateError, match=r'another order: .*this loader .*"block_window":27'):
+        loader(records, 9, leat.Blocks(3, window=27)).load_state_dict(state)
+
+
+def test_blocks_are_values(records: Path) -> None:
+    for made in (leat.Blocks(3), leat.Blocks(3, 6), leat.Blocks(np.int64(3), window=np.int32(9))):
+        assert eval(repr(made), {"Blocks": leat.Blocks}) == pickle.loads(pickle.dumps(made)) == made
+        assert hash(pickle.loads(pickle.dumps(made))) == hash(made)
+    assert len({leat.Blocks(3), leat.Blocks(3, None), leat.Blocks(3, 6), leat.Blocks(3, 9), leat.Blocks(2, 6)}) == 4
+    assert repr(leat.Blocks(3)) == "Blocks(3)" and leat.Blocks(3) != 3
+
+
+@pytest.mark.parametrize(
+    ("window", "error", "said"),
+    [
+        (20, ValueError, r"window is a multiple of rows \(16\), not 20"),
+        (8, ValueError, r"window is a multiple of rows \(16\), not 8"),
+        (0, ValueError, "window is 1 or above"),
+        (-16, ValueError, "window is 1 or above"),
+        (1 << 63, ValueError, r"window is .* below 2\*\*63"),
+        (32.0, TypeError, "window is an integer"),
+        ("32", TypeError, "window is an integer"),
+        (True, TypeError, "window is an integer"),
+    ],
+)
+def test_a_window_that_is_no_number_of_blocks_is_an_error(window: Any, error: type[Exception], said: str) -> None:
+    with pytest.raises(error, match=said):
+        leat.Blocks(16, window=window)
 
 
 def test_without_shuffle_the_order_is_that_of_the_data_set(records: Path) -> None:

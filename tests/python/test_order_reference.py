@@ -74,9 +74,9 @@ def permute(n: int, key: int) -> Callable[[int], int]:
 # -------------------------------------------------------------------------
 
 
-def blocks(n: int, size: int, key: int) -> Iterator[int]:
+def blocks(n: int, size: int, key: int, window: int | None = None) -> Iterator[int]:
     size = min(size, n)
-    window = min(8 * size, n)
+    window = min(window or 8 * size, n)
     full, short = divmod(n, size)
     outer = permute(full, key)
     before = draw_below(key, 0, full + 1) * size

@@ -60,6 +60,20 @@ MUTATIONS = [
         ("c:plan/orders",),
     ),
     Mutation(
+        "blocks are shuffled within the usual window, whatever window is stated",
+        "src/plan/order.c",
+        "uint64_t rows = o->block_window;",
+        "uint64_t rows = 0;",
+        ("c:plan/orders",),
+    ),
+    Mutation(
+        "a state does not say the window of blocks",
+        "src/plan/order_json.c",
+        "    if (s->block_window)\n",
+        "    if (s->block_window && p->mixed)\n",
+        ("c:plan/orders",),
+    ),
+    Mutation(
         "samples are drawn without replacement as if their weights were equal",
         "src/plan/weighted.c",
         "s->key = minus_log(u) / s->weight;",

@@ -86,7 +86,8 @@ def _order(path: str) -> tuple[int, bool | Blocks]:
             state = json.load(file)
         source = orders_of(state)[0]
         kind = source["order"]
-        return int(state["seed"]), Blocks(source["block_rows"]) if kind == "blocks" else kind == "shuffled"
+        blocks = Blocks(source["block_rows"], source.get("block_window") or None) if kind == "blocks" else None
+        return int(state["seed"]), blocks or kind == "shuffled"
     except (ValueError, TypeError, KeyError, IndexError, RecursionError):
         return 0, True
 

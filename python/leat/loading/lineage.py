@@ -266,7 +266,7 @@ def _plain_outputs(outputs: Outputs | None, folder: Folder) -> Any:
 
 def _plain_order(shuffle: Any, sampler: Any, folder: Folder) -> Any:
     if isinstance(shuffle, Blocks):
-        return {"blocks": shuffle.rows}
+        return {"blocks": shuffle.rows} | ({} if shuffle.window is None else {"window": shuffle.window})
     if isinstance(sampler, Weighted):
         return {"weights": _plain(sampler.weights, folder), "n": sampler.num_samples, "again": sampler.replacement}
     if isinstance(sampler, np.ndarray):

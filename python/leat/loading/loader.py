@@ -47,8 +47,9 @@ class Loader(Planning):
             :class:`leat.Mix` or :class:`leat.Schedule` of several.
         batch_size: rows per batch and rank.
         shuffle: ``False``: in order of position. ``True``: a permutation of the whole data set each epoch.
-            ``leat.Blocks(rows)``: blocks of neighbours in random order, shuffled among few blocks, for disks that are
-            slow at short reads.
+            ``leat.Blocks(rows, window=None)``: blocks of ``rows`` neighbours in random order, shuffled within windows
+            of ``window`` samples (``None``: of 8 blocks), for data that is slow to read one sample at a time
+            (docs/loader.md).
         outputs: ``{name: chain}``: what a batch holds (docs/loader.md). Each name is a field and the list of operators
             that its values go through; ``leat.Out(field, chain)`` names the field. A tuple of fields, ``{("image",
             "boxes"): chain}``, is moved together, and gives one output each (docs/targets.md). ``[]`` delivers the

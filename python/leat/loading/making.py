@@ -217,7 +217,7 @@ class _Elsewhere:
 
 def _order(plain: dict[str, Any], folder: Folder) -> dict[str, Any]:
     if "blocks" in plain:
-        return {"shuffle": Blocks(plain["blocks"])}
+        return {"shuffle": Blocks(plain["blocks"], plain.get("window"))}
     if "weights" in plain:
         return {"sampler": Weighted(value_of(plain["weights"], folder), plain["n"], plain["again"])}
     if "positions" in plain:

@@ -243,13 +243,15 @@ TEST(what_cannot_be_planned_is_refused)
     REFUSED((spec.sources = &s, s.order = (struct leat_order_spec){.order = LEAT_ORDER_WEIGHTED, .num_samples = 1}),
             LEAT_E_INVALID);
 #define WEIGHTED(w, n, with)                                                                                           \
-    (spec.sources = &s, s.order = (struct leat_order_spec){LEAT_ORDER_WEIGHTED, 0, w, n, with, NULL, 0})
+    (spec.sources = &s, s.order = (struct leat_order_spec){                                                            \
+                            .order = LEAT_ORDER_WEIGHTED, .weights = w, .num_samples = n, .replacement = with})
     REFUSED(WEIGHTED(weights, 0, true), LEAT_E_INVALID);
     REFUSED(WEIGHTED(negative, 1, true), LEAT_E_INVALID);
     REFUSED(WEIGHTED(zero, 1, true), LEAT_E_INVALID);
     REFUSED(WEIGHTED(((const double[]){1, 0.0 / 0.0, 1}), 1, true), LEAT_E_INVALID);
     REFUSED(WEIGHTED(weights, 3, false), LEAT_E_INVALID); /* two weights are above 0 */
-    REFUSED((spec.sources = &s, s.order = (struct leat_order_spec){LEAT_ORDER_LIST, 0, NULL, 0, false, outside, 2}),
+    REFUSED((spec.sources = &s,
+             s.order = (struct leat_order_spec){.order = LEAT_ORDER_LIST, .positions = outside, .n_positions = 2}),
             LEAT_E_RANGE);
 }
 

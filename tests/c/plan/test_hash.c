@@ -52,11 +52,15 @@ static struct leat_plan *make_order(unsigned i, uint32_t rank, uint64_t global_b
                                           .positions = i == 11 ? other_positions : positions,
                                           .n_positions = i == 12 ? 2 : 3};
         break;
+    case 13:
+    case 14:
+        *order = (struct leat_order_spec){.order = LEAT_ORDER_BLOCKS, .block_rows = 1, .block_window = i - 12};
+        break;
     default:;
     }
     return make(&spec);
 }
-enum { ORDERS = 13 };
+enum { ORDERS = 15 };
 
 /* Mixture number i, all different. */
 static struct leat_plan *make_mixture(unsigned i)

@@ -70,6 +70,10 @@ TEST(an_order_is_what_rows_follow_from_and_hashes_of_what_is_long)
     assert_order(&s, "{\"sources\":[{\"count\":40,\"order\":\"shuffled\"}]}");
     s.order = (struct leat_order_spec){.order = LEAT_ORDER_BLOCKS, .block_rows = 7};
     assert_order(&s, "{\"sources\":[{\"block_rows\":7,\"count\":40,\"order\":\"blocks\"}]}");
+    s.order.block_window = 14;
+    assert_order(&s, "{\"sources\":[{\"block_rows\":7,\"block_window\":14,\"count\":40,\"order\":\"blocks\"}]}");
+    s.order.block_window = 56; /* the usual one */
+    assert_order(&s, "{\"sources\":[{\"block_rows\":7,\"count\":40,\"order\":\"blocks\"}]}");
     s.count = 4;
     s.order = (struct leat_order_spec){.order = LEAT_ORDER_WEIGHTED, .weights = weights, .num_samples = 3};
     assert_order(&s, "{\"sources\":[{\"count\":4,\"hash\":\"#\",\"num_samples\":3,\"order\":\"weighted\","
@@ -92,7 +96,7 @@ TEST(an_order_is_what_rows_follow_from_and_hashes_of_what_is_long)
 
 /* ---- mixtures -------------------------------------------------------------------------------- */
 
-enum { MANY = 40, CHANGES = 12 };
+enum { MANY = 40, CHANGES = 15 };
 
 /* A mixture of n sources with change number i: 0 is none, and all others are different. */
 static struct leat_plan *make_mixture(uint32_t n, unsigned i)
@@ -133,6 +137,12 @@ static struct leat_plan *make_mixture(uint32_t n, unsigned i)
         if (i == 11)
             sources[k].order = (struct leat_order_spec){
                 .order = LEAT_ORDER_LIST, .positions = last ? other_positions : positions, .n_positions = 2};
+        if (i >= 12)
+            sources[k].order = (struct leat_order_spec){.order = LEAT_ORDER_BLOCKS,
+                                                        .block_rows = 1,
+                                                        .block_window = i == 12           ? 0
+                                                                        : i == 13 && last ? 3
+                                                                                          : 2};
     }
     return make(&spec);
 }

@@ -2,7 +2,9 @@
 #include <pthread.h>
 
 #include "../golden.h"
+#include "base/alloc.h"
 #include "common.h"
+#include "plan/hash.h"
 #include "plan/order.h"
 
 enum { MAX_ROWS = 4000 };
@@ -54,6 +56,213 @@ TEST(rows_of_a_block_stay_within_eight_blocks_of_the_order)
     assert_true(different > n / 2);
     leat_plan_free(plan);
 }
+
+/* ---- windows of blocks ------------------------------------------------------------------------------------------- */
+
+/* docs/order.md, by its words: row i of a pass of n rows with the key P. */
+static uint64_t row_of_blocks(uint64_t n, uint64_t block, uint64_t window, uint64_t P, uint64_t i)
+{
+    const uint64_t B = block < n ? block : n, w = window ? window : B < n / 8 ? 8 * B : n, W = w < n ? w : n, v = i / W;
+    const uint64_t f = n / B, t = n % B, s = leat_draw_below(P, 0, f + 1);
+    const struct leat_permutation rows = leat_permutation_init(W < n - v * W ? W : n - v * W, leat_key_mix(P, v)),
+                                  blocks = leat_permutation_init(f, P);
+    uint64_t j = v * W + leat_permute(&rows, i - v * W);
+    if (j >= s * B && j < s * B + t)
+        return f * B + j - s * B;
+    j -= j < s * B ? 0 : t;
+    return leat_permute(&blocks, j / B) * B + j % B;
+}
+
+static uint64_t pass_key(uint64_t seed, uint64_t pass)
+{
+    return leat_key_mix(leat_key_mix(leat_key_mix(seed, LEAT_TAG_ORDER), 0), pass);
+}
+
+/* Samples, blocks and windows drawn by t: few and many of each, and some that are larger than what they are of. */
+static struct leat_plan_source draw_blocks(uint64_t t)
+{
+    struct leat_plan_source s = {.count = draw(t, 0, 1, 400), .order = {.order = LEAT_ORDER_BLOCKS}};
+    s.order.block_rows = draw(t, 1, 1, t % 4 ? 20 : s.count + 20);
+    s.order.block_window = s.order.block_rows * draw(t, 2, t % 8 ? 1 : 0, t % 3 ? 6 : 40);
+    return s;
+}
+
+TEST(a_window_of_blocks_is_that_of_the_page_on_any_number_of_ranks)
+{
+    static struct leat_plan_row rows[MAX_ROWS];
+    for (uint64_t t = 0; t < 300; t++) {
+        const struct leat_plan_source source = draw_blocks(t);
+        const uint32_t world = (uint32_t)draw(t, 3, 1, 4);
+        const uint64_t global = draw(t, 4, world, 90), epoch = draw(t, 5, 0, 3), n = source.count;
+        struct leat_plan *plans[4];
+        for (uint32_t r = 0; r < world; r++)
+            plans[r] = make_plan(&source, 1, 0, t, global, r, world, LEAT_TAIL_PAD);
+        assert_int_equal(walk(plans, world, (struct leat_position){epoch, 0}, rows, MAX_ROWS), n);
+        assert_permutation(rows, n);
+        for (uint64_t i = 0; i < n; i++)
+            assert_int_equal(rows[i].piece.position, row_of_blocks(n, source.order.block_rows,
+                                                                   source.order.block_window, pass_key(t, epoch), i));
+        for (uint32_t r = 0; r < world; r++)
+            leat_plan_free(plans[r]);
+    }
+}
+
+TEST(a_run_with_windows_goes_on_from_any_batch_on_another_number_of_ranks)
+{
+    static struct leat_plan_row whole[MAX_ROWS], rest[MAX_ROWS];
+    const uint8_t fingerprint[16] = {1};
+    struct leat_error error = {0};
+    for (uint64_t t = 0; t < 40; t++) {
+        const struct leat_plan_source source = draw_blocks(t);
+        struct leat_plan *plan = make_plan(&source, 1, 0, t, draw(t, 4, 1, 90), 0, 1, LEAT_TAIL_PAD);
+        const uint64_t n = walk(&plan, 1, (struct leat_position){1, 0}, whole, MAX_ROWS);
+        struct leat_plan_batch batch;
+        for (struct leat_position at = {1, 0}; !leat_plan_batch(plan, at, &batch); at = batch.next) {
+            const uint32_t world = (uint32_t)draw(t, 6 + at.row, 1, 3);
+            const uint64_t global = draw(t, 600 + at.row, world, 90);
+            struct leat_plan *plans[3];
+            char *json;
+            assert_ok(plan_state(plan, fingerprint, at, &json, &error));
+            for (uint32_t r = 0; r < world; r++) {
+                struct leat_position loaded;
+                plans[r] = make_plan(&source, 1, 0, t, global, r, world, LEAT_TAIL_PAD);
+                assert_ok(plan_load(plans[r], fingerprint, json, &loaded, &error));
+                assert_true(leat_position_is(loaded, at));
+            }
+            assert_int_equal(walk(plans, world, at, rest, MAX_ROWS), n - at.row);
+            for (uint64_t i = at.row; i < n; i++)
+                assert_int_equal(rest[i - at.row].piece.position, whole[i].piece.position);
+            for (uint32_t r = 0; r < world; r++)
+                leat_plan_free(plans[r]);
+            leat_free(json);
+        }
+        leat_plan_free(plan);
+    }
+}
+
+/* The rows of a block lie in one window, or, behind the short block, in two neighbours. */
+TEST(a_window_has_the_rows_of_its_own_blocks_alone)
+{
+    static struct leat_plan_row rows[MAX_ROWS];
+    for (uint64_t t = 0; t < 100; t++) {
+        enum { BLOCK = 10 };
+        const uint64_t window = BLOCK * draw(t, 0, 1, 12), left = t % 2 ? draw(t, 1, 1, BLOCK - 1) : 0,
+                       n = BLOCK * draw(t, 2, 1, 60) + left;
+        struct leat_plan_source source = {
+            .count = n, .order = {.order = LEAT_ORDER_BLOCKS, .block_rows = BLOCK, .block_window = window}};
+        struct leat_plan *plan = make_plan(&source, 1, 0, t, 64, 0, 1, LEAT_TAIL_PAD);
+        uint64_t first[61], last[61], shared[601] = {0};
+        memset(first, 0xff, sizeof first);
+        assert_int_equal(walk(&plan, 1, (struct leat_position){0, 0}, rows, MAX_ROWS), n);
+        for (uint64_t i = 0; i < n; i++) {
+            const uint64_t block = rows[i].piece.position / BLOCK;
+            first[block] = first[block] == UINT64_MAX ? i / window : first[block];
+            last[block] = i / window;
+        }
+        for (uint64_t b = 0; b * BLOCK < n; b++) {
+            assert_in_range(last[b] - first[b], 0, left ? 1 : 0);
+            assert_true(last[b] == first[b] || !shared[first[b]]++); /* one at each border */
+        }
+        leat_plan_free(plan);
+    }
+}
+
+static char *state_of(uint64_t n, uint64_t block, uint64_t window, uint64_t *hash)
+{
+    static struct leat_plan_row rows[MAX_ROWS];
+    const uint8_t fingerprint[16] = {1};
+    const struct leat_plan_source source = {
+        .count = n, .order = {.order = LEAT_ORDER_BLOCKS, .block_rows = block, .block_window = window}};
+    struct leat_plan *plan = make_plan(&source, 1, 0, 1, 32, 0, 1, LEAT_TAIL_PAD);
+    struct leat_error error = {0};
+    char *state;
+    assert_int_equal(walk(&plan, 1, (struct leat_position){0, 0}, rows, MAX_ROWS), n);
+    *hash = leat_plan_order_hash(plan);
+    for (uint64_t i = 0; i < n; i++)
+        *hash = leat_key_mix(*hash, rows[i].piece.position);
+    assert_ok(plan_state(plan, fingerprint, (struct leat_position){0, 32}, &state, &error));
+    leat_plan_free(plan);
+    return state;
+}
+
+TEST(a_stated_window_of_eight_blocks_is_the_usual_one_and_has_its_states)
+{
+    static const uint64_t n[] = {400, 403, 60, 33}, block[] = {10, 7, 7, 40};
+    for (int i = 0; i < 4; i++) {
+        uint64_t usual, stated, other;
+        char *one = state_of(n[i], block[i], 0, &usual), *same = state_of(n[i], block[i], 8 * block[i], &stated),
+             *last = state_of(n[i], block[i], 2 * block[i], &other);
+        assert_string_equal(same, one);
+        assert_int_equal(stated, usual);
+        assert_int_equal(!strcmp(last, one), i == 3); /* where a block is all, so is any window */
+        assert_int_equal(other == usual, i == 3);
+        assert_int_equal(!strstr(last, "\"block_window\""), i == 3);
+        leat_free(one);
+        leat_free(same);
+        leat_free(last);
+    }
+}
+
+TEST(a_state_of_another_window_is_refused)
+{
+    const uint8_t fingerprint[16] = {1};
+    struct leat_plan_source source = {.count = 100, .order = {.order = LEAT_ORDER_BLOCKS, .block_rows = 5}};
+    for (uint64_t theirs = 0; theirs <= 15; theirs += 5) {
+        for (uint64_t ours = 0; ours <= 15; ours += 5) {
+            struct leat_error error = {0};
+            struct leat_position at;
+            char *json;
+            source.order.block_window = theirs;
+            struct leat_plan *plan = make_plan(&source, 1, 0, 1, 32, 0, 1, LEAT_TAIL_PAD);
+            source.order.block_window = ours;
+            struct leat_plan *other = make_plan(&source, 1, 0, 1, 32, 0, 1, LEAT_TAIL_PAD);
+            assert_ok(plan_state(plan, fingerprint, (struct leat_position){0, 32}, &json, &error));
+            const int rc = plan_load(other, fingerprint, json, &at, &error);
+            assert_int_equal(rc, theirs == ours ? LEAT_OK : LEAT_E_STATE);
+            assert_true(!rc || strstr(error.message, "another order"));
+            leat_free(json);
+            leat_plan_free(plan);
+            leat_plan_free(other);
+        }
+    }
+}
+
+TEST(a_window_that_is_no_multiple_of_its_blocks_is_an_error)
+{
+    static const uint64_t windows[] = {1, 6, 8, 20, 57, UINT64_MAX};
+    for (size_t i = 0; i < sizeof windows / sizeof *windows; i++) {
+        const struct leat_plan_source source = {
+            .count = 100, .order = {.order = LEAT_ORDER_BLOCKS, .block_rows = 7, .block_window = windows[i]}};
+        const struct leat_plan_spec spec = {.sources = &source, .n_sources = 1, .global_batch = 8, .world_size = 1};
+        struct leat_plan *plan;
+        struct leat_error error = {0};
+        assert_int_equal(leat_plan_new(&spec, &plan, &error), LEAT_E_INVALID);
+        assert_non_null(strstr(error.message, "a multiple of its blocks' 7 rows"));
+    }
+}
+
+TEST(windows_of_nearly_all_samples_that_there_can_be_are_found_at_once)
+{
+    const uint64_t n = (UINT64_C(1) << 63) - 1, block = UINT64_C(1) << 61;
+    for (uint64_t blocks = 0; blocks < 8; blocks++) { /* 0: those of 8, which are more than 2^64 - 1 rows */
+        struct leat_plan_source source = {
+            .count = n, .order = {.order = LEAT_ORDER_BLOCKS, .block_rows = block, .block_window = blocks * block}};
+        struct leat_plan *plan = make_plan(&source, 1, 0, 5, 100, 0, 1, LEAT_TAIL_PAD);
+        struct leat_plan_batch batch;
+        struct leat_plan_row rows[100];
+        const uint64_t window = blocks && blocks < 4 ? blocks * block : n;
+        for (uint64_t begin = 0; begin <= n - window; begin += window) {
+            const uint64_t at = begin + window / 100 * 50;
+            assert_int_equal(leat_plan_batch(plan, (struct leat_position){0, at / 100 * 100}, &batch), LEAT_OK);
+            leat_plan_rows(plan, &batch, 0, 100, rows);
+            for (uint64_t i = 0; i < 100; i++)
+                assert_int_equal(rows[i].piece.position, row_of_blocks(n, block, window, pass_key(5, 0), rows[i].row));
+        }
+        leat_plan_free(plan);
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------------------------ */
 
 TEST(epochs_and_seeds_give_unrelated_orders)
 {
@@ -251,9 +460,10 @@ static uint64_t order_hash(int which, uint64_t n, uint64_t seed)
     if (which < 3)
         s[0].order = (struct leat_order_spec){.order = (enum leat_order)which, .block_rows = 7};
     else if (which < 5)
-        s[0].order = (struct leat_order_spec){LEAT_ORDER_WEIGHTED, 0, weights, n / 2, which == 3, NULL, 0};
+        s[0].order = (struct leat_order_spec){
+            .order = LEAT_ORDER_WEIGHTED, .weights = weights, .num_samples = n / 2, .replacement = which == 3};
     else if (which == 5)
-        s[0].order = (struct leat_order_spec){LEAT_ORDER_LIST, 0, NULL, 0, false, list, n};
+        s[0].order = (struct leat_order_spec){.order = LEAT_ORDER_LIST, .positions = list, .n_positions = n};
     else
         s[0].order.order = s[1].order.order = LEAT_ORDER_SHUFFLED;
     struct leat_plan *plan = make_plan(s, which == 6 ? 3 : 1, which == 6 ? n : 0, seed, 16, 0, 1, LEAT_TAIL_PAD);
@@ -301,13 +511,14 @@ TEST(a_cursor_may_go_from_one_order_to_another_in_the_same_pass)
             {.order = LEAT_ORDER_SHUFFLED, .count = 50, .rows = 50, .key = 1},
             {.order = LEAT_ORDER_SHUFFLED, .count = 70, .rows = 70, .key = 2},
             {.order = LEAT_ORDER_BLOCKS, .count = 60, .rows = 60, .block_rows = 7, .key = 3},
+            {.order = LEAT_ORDER_BLOCKS, .count = 60, .rows = 60, .block_rows = 7, .block_window = 7, .key = 3},
         };
         struct leat_order_cursor shared = {0};
-        for (int turn = 0; turn < 6; turn++) {
+        for (int turn = 0; turn < 8; turn++) {
             struct leat_order_cursor own = {0};
             uint64_t got[12], expected[12];
-            leat_order_run(&orders[turn % 3], list, &shared, 4, 0, 12, got);
-            leat_order_run(&orders[turn % 3], list, &own, 4, 0, 12, expected);
+            leat_order_run(&orders[turn % 4], list, &shared, 4, 0, 12, got);
+            leat_order_run(&orders[turn % 4], list, &own, 4, 0, 12, expected);
             assert_memory_equal(got, expected, sizeof got);
         }
     }
