@@ -40,13 +40,19 @@
 
 /* ---- planning -------------------------------------------------------------------------------- */
 
-/* Chooses where the values of row i are read to, and asks the processor for those that are mapped. */
+/* Asks the processor for a value that is to be read, if it is mapped. False: it is not. */
+static bool expect(const struct leat_job_value *v)
+{
+    const struct leat_source *source = v->way == LEAT_VALUE_READ ? v->ref.source : NULL;
+    return source && source->v->expect && source->v->expect(source, v->ref.sample, &v->extent);
+}
+
+/* Chooses where the values of row i are read to. */
 static void aim_row(struct leat_job *j, size_t i)
 {
     struct leat_job_value *v = &j->chunk.values[i * j->context->n_slots];
     for (size_t s = 0; s < j->context->n_slots; s++, v++) {
-        const struct leat_source *source = v->way == LEAT_VALUE_READ ? v->ref.source : NULL;
-        const bool mapped = source && source->v->expect && source->v->expect(source, v->ref.sample, &v->extent);
+        const bool mapped = expect(v);
         v->to = mapped && !j->window.together && s < j->context->own_slots ? leat_job_straight(j, v, i) : NULL;
     }
 }
@@ -195,6 +201,7 @@ size_t leat_reads_plan_values(struct leat_job *j, size_t i, size_t n)
     uint64_t sum = 0;
     size_t v = 0;
     for (; v < n; v++) {
+        expect(&j->chunk.values[v]);
         uint64_t room;
         if (!leat_add_u64(leat_fetch_room(&j->chunk.values[v].extent, false), ALIGN, &room))
             room = UINT64_MAX; /* it makes no sense, and is refused when it asks for memory */

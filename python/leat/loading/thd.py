@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -52,29 +53,39 @@ def makers_of(
     """The form of outputs without the padding behind the last sequence, and the outputs that hold the starts of
     sequences."""
 
+    def row(name: str, core: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
+        value = np.asarray(makers[name](core))
+        if len(value) > 1:
+            raise ValueError("a batch of sequences has one row: batch_tokens= says how many tokens that has")
+        return value.reshape(-1)
+
+    def full(core: Any) -> int:
+        """Where the padding behind the last sequence begins, if there is no other."""
+        ids = row("doc_ids", core).data  # whose items come sooner than those of an array
+        return bisect_left(range(len(ids)), True, key=lambda i: ids[i] < 0)
+
     def found(core: Any) -> tuple[np.ndarray[Any, np.dtype[np.int32]], np.ndarray[Any, np.dtype[np.int32]]]:
         """The number of tokens of each sequence, and its start; at the end, the end of its padding."""
-        positions, ids = (np.asarray(makers[name](core)) for name in NEEDED)
-        if len(positions) > 1:
-            raise ValueError("a batch of sequences has one row: batch_tokens= says how many tokens that has")
-        positions, there = positions.reshape(-1), ids.reshape(-1) >= 0
-        if multiple == 1:  # all padding is at the end
-            full = int(there.sum())
-            begins = np.append(np.flatnonzero(positions[:full] == 0), full).astype(np.int32)
+        positions = row("positions", core)
+        if multiple == 1:
+            end = full(core)
+            begins = np.append(np.flatnonzero(positions[:end] == 0), end).astype(np.int32)
             return np.diff(begins), begins
+        there = row("doc_ids", core) >= 0
         starts = np.flatnonzero((positions == 0) & there)
         counts = np.add.reduceat(there, starts, dtype=np.int32) if len(starts) else np.empty(0, np.int32)
         end = starts[-1] + -(-int(counts[-1]) // multiple) * multiple if len(starts) else 0
         return counts, np.append(starts, end).astype(np.int32)
 
     def unpadded(core: Any) -> np.ndarray[Any, np.dtype[np.int32]]:
-        return np.concatenate([[0], np.cumsum(found(core)[0])]).astype(np.int32)
+        counts, begins = found(core)
+        return begins if multiple == 1 else np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
 
     def cut(make: Callable[[Any], Any], core: Any) -> Any:
         value = make(core)
         if getattr(value, "ndim", 0) < 2 or value.shape[1] != length:
             return value
-        return value[:, : int(found(core)[1][-1])]
+        return value[:, : full(core) if multiple == 1 else int(found(core)[1][-1])]
 
     return {
         **{name: partial(cut, make) for name, make in makers.items()},
