@@ -32,7 +32,8 @@ static const struct cli_option options[] = {
 /* The role of a field in the image of its sample, as leat.Field says it; NULL: none. */
 static const char *role_of(const struct leat_field *field)
 {
-    static const char *const roles[] = {NULL, "boxes:xyxy", "boxes:xywh", "boxes:cxcywh", "mask", "keypoints", "masks"};
+    static const char *const roles[] = {NULL,   "boxes:xyxy", "boxes:xywh", "boxes:cxcywh",
+                                        "mask", "keypoints",  "masks",      "sparse"};
     return field->role < sizeof roles / sizeof *roles ? roles[field->role] : "unknown";
 }
 
@@ -53,6 +54,10 @@ static json_t *field_json(const struct leat_field *field)
     if (field->role) {
         json_object_set_new(object, "role", json_string(role_of(field)));
         json_object_set_new(object, "normalized", json_boolean(field->normalized));
+    }
+    if (field->columns) {
+        json_object_set_new(object, "item", json_string(leat_dtype_name(field->item)));
+        json_object_set_new(object, "columns", json_integer(field->columns));
     }
     if (field->n_pairs) {
         json_t *pairs = json_array();
@@ -112,10 +117,14 @@ static void print_fields(const struct leat_dataset *dataset)
     printf("fields\n");
     for (size_t i = 0; i < n; i++) {
         const char *role = role_of(&fields[i]), *form = role ? strchr(role, ':') : NULL;
-        printf("  %-*s  %s%s", cli_padded(fields[i].name, width), fields[i].name,
-               cli_field_type(&fields[i], type, sizeof type),
+        if (fields[i].columns)
+            snprintf(type, sizeof type, "sparse %s, %lld columns", leat_dtype_name(fields[i].item),
+                     (long long)fields[i].columns);
+        else
+            cli_field_type(&fields[i], type, sizeof type);
+        printf("  %-*s  %s%s", cli_padded(fields[i].name, width), fields[i].name, type,
                fields[i].flags & LEAT_FIELD_DERIVED ? "  (derived)" : "");
-        if (role)
+        if (role && !fields[i].columns)
             printf("  %.*s%s%s%s", form ? (int)(form - role) : (int)strlen(role), role, form ? ", " : "",
                    form ? form + 1 : "", fields[i].normalized ? ", normalized" : "");
         putchar('\n');

@@ -167,7 +167,8 @@ enum leat_layout { LEAT_LAYOUT_NONE = 0, LEAT_LAYOUT_HWC, LEAT_LAYOUT_CHW };
 
 /* The relation of a field to the image of its sample. A chain over a tuple of fields moves it as it moves the image
  * (docs/targets.md). Boxes are float32 (any, 4); keypoints are float32 (any, k, 3): x, y and visibility; a mask is an
- * encoded image of class ids; masks are those of instances, as polygons or runs in LEAT_KIND_BYTES (docs/format.md). */
+ * encoded image of class ids; masks are those of instances, as polygons or runs in LEAT_KIND_BYTES (docs/format.md).
+ * A sparse row is uint8 (any, 4 + bytes of `item`): its n values, and behind them their columns, int32, rising. */
 enum leat_role {
     LEAT_ROLE_NONE = 0,
     LEAT_ROLE_BOXES_XYXY,   /* two corners */
@@ -175,7 +176,8 @@ enum leat_role {
     LEAT_ROLE_BOXES_CXCYWH, /* the centre, width and height */
     LEAT_ROLE_MASK,
     LEAT_ROLE_KEYPOINTS,
-    LEAT_ROLE_MASKS
+    LEAT_ROLE_MASKS,
+    LEAT_ROLE_SPARSE /* no relation to an image: a row of a sparse matrix */
 };
 
 struct leat_field {
@@ -192,6 +194,8 @@ struct leat_field {
      * exchange. They live as long as the name. NULL if there are none. */
     const uint16_t *pairs;
     size_t n_pairs;
+    enum leat_dtype item; /* of sparse rows: that of the values */
+    int64_t columns;      /* of sparse rows: how many the matrix has, 1 to 2^31 - 1; of others 0 */
 };
 
 /* Counts of boxes by their relation to the images that they lie in. A box that reaches out of its image by a pixel lies

@@ -61,6 +61,8 @@ if TYPE_CHECKING:
     from .data.schema import keypoints as keypoints
     from .data.schema import mask as mask
     from .data.schema import masks as masks
+    from .data.schema import sparse as sparse
+    from .data.sparse import Sparse as Sparse
     from .data.windows import windows as windows
     from .data.writer import Writer as Writer
     from .feedback.policies import Curriculum as Curriculum
@@ -111,7 +113,8 @@ _NAMES = {
     "data.masks": "draw_masks encode_masks",
     "data.one_of": "one_of",
     "data.ragged": "Ragged",
-    "data.schema": "Field boxes field keypoints mask masks",
+    "data.sparse": "Sparse",
+    "data.schema": "Field boxes field keypoints mask masks sparse",
     "data.windows": "windows",
     "data.writer": "Writer",
     "feedback.policies": "Curriculum LossWeighted TopBatches TopFraction",

@@ -120,6 +120,59 @@ def entries(outputs: Outputs) -> list[Entry]:
     return found
 
 
+def sparse_parts(outputs: Outputs | None, schema: Mapping[str, Field]) -> Outputs | None:
+    """The outputs, with sparse rows as two of them: values, and under ``"<name>.columns"`` their columns."""
+    sparse = {name for name, field in schema.items() if field.kind == "sparse"}
+    if not sparse:
+        return outputs
+    given = {name: [] for name, field in schema.items() if not field.derived} if outputs is None else outputs
+    found: dict[str | tuple[str, ...], Any] = {}
+    for name, chain in given.items():
+        out = chain if isinstance(chain, Out) else Out(name, chain)
+        if isinstance(out.field, tuple):
+            if taken := [field for field in out.field if field in sparse]:
+                raise TypeError(f"output {name!r}: field {taken[0]!r} is sparse: give it a chain of its own")
+            found[name] = chain
+            continue
+        if out.field not in sparse:
+            found[name] = chain
+            continue
+        if out.geometry or out.stack is not None:
+            raise TypeError(f"output {name!r}: sparse rows have neither geometry nor stack")
+        found |= _sparse_outputs(str(name), out, f"{name}.columns" in given)
+    return found
+
+
+def _sparse_outputs(name: str, out: Out, taken: bool) -> dict[str | tuple[str, ...], Any]:
+    listed = _chain(name, out.chain)
+    last = next((op for op in listed if isinstance(op, (ops.Densify, ops.SparsePart, ops.Map))), None)
+    if isinstance(last, ops.Map):
+        raise TypeError(f"output {name!r}: {last!r:.60} takes no sparse rows: put leat.ops.Densify() before it")
+    if last is not None:
+        return {name: out}
+    if taken:
+        raise ValueError(f"an output cannot be called '{name}.columns': it has the columns of sparse rows")
+    columns = [op for op in listed if not isinstance(op, (ops.NormalizeTotal, ops.Log1p))]  # which keep them
+    return {
+        name: replace(out, chain=[*listed, ops.SparsePart("values")]),
+        f"{name}.columns": replace(out, chain=[*columns, ops.SparsePart("columns")]),
+    }
+
+
+def sparse_outputs(entries: Iterable[Entry] | None, schema: Mapping[str, Field]) -> dict[str, int]:
+    """The outputs of sparse rows, which have their columns beside them, and how many columns each has."""
+    parts = {
+        entry.names[0]: (entry.chain[-1]._values["which"], entry.fields[0])
+        for entry in entries or ()
+        if entry.chain and isinstance(entry.chain[-1], ops.SparsePart)
+    }
+    return {
+        name: schema[field].shape[0] or 0
+        for name, (which, field) in parts.items()
+        if which == "values" and parts.get(f"{name}.columns") == ("columns", field)
+    }
+
+
 def _with_others(entry: Entry, outputs: Outputs) -> list[Entry]:
     """An entry, and those of the labels of its tokens and of the mask of their loss."""
     return [*_with_labels(entry, outputs), *_loss_masks(entry, outputs)]

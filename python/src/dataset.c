@@ -94,13 +94,14 @@ static PyObject *dataset_open(PyTypeObject *type, PyObject *args)
 
 PY_METHOD(dataset_count, PyLong_FromUnsignedLongLong(leat_dataset_count(py_dataset_handle(self))))
 
-/* (name, kind, dtype, layout, flags, shape, role, normalized, pairs) of one field. */
+/* (name, kind, dtype, layout, flags, shape, role, normalized, pairs, item, columns) of one field. */
 static PyObject *describe_field(const struct leat_field *f)
 {
     return Py_BuildValue(
-        "(sisiINiNN)", f->name, (int)f->kind, leat_dtype_name(f->dtype), (int)f->layout, f->flags,
+        "(sisiINiNNsL)", f->name, (int)f->kind, leat_dtype_name(f->dtype), (int)f->layout, f->flags,
         py_integers(f->shape, f->ndim), (int)f->role, PyBool_FromLong(f->normalized),
-        PyBytes_FromStringAndSize((const char *)f->pairs, (Py_ssize_t)(2 * f->n_pairs * sizeof *f->pairs)));
+        PyBytes_FromStringAndSize((const char *)f->pairs, (Py_ssize_t)(2 * f->n_pairs * sizeof *f->pairs)),
+        leat_dtype_name(f->item), (long long)f->columns);
 }
 
 static PyObject *dataset_fields(PyObject *self, PyObject *none)
@@ -341,7 +342,7 @@ static PyMethodDef dataset_methods[] = {
      "open(paths, format, labels, recheck, index_dir, annotations, on_bad, classes, fields, kinds, documents)"},
     {"count", dataset_count, METH_NOARGS, "count(): number of samples"},
     {"fields", dataset_fields, METH_NOARGS,
-     "fields(): (name, kind, dtype, layout, flags, shape, role, normalized, pairs) of each"},
+     "fields(): (name, kind, dtype, layout, flags, shape, role, normalized, pairs, item, columns) of each"},
     {"classes", dataset_classes, METH_NOARGS, "classes(): names"},
     {"metadata", dataset_metadata, METH_NOARGS, "metadata(): JSON text"},
     {"about", dataset_about, METH_NOARGS, "about(): JSON text"},

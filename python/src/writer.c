@@ -14,14 +14,16 @@ struct writer {
     size_t n_fields;
 };
 
-/* A field from (name, kind, dtype, layout, shape, role, normalized, pairs); strings and pairs, which are bytes, stay
- * those of the tuple. */
+/* A field from (name, kind, dtype, layout, shape, role, normalized, pairs, item, columns); strings and pairs, which are
+ * bytes, stay those of the tuple. */
 int py_field(PyObject *tuple, struct leat_field *f)
 {
-    const char *dtype;
+    const char *dtype, *item;
+    long long columns;
     int kind, layout, role, normalized;
     PyObject *shape, *pairs;
-    if (!PyArg_ParseTuple(tuple, "sisiOipS", &f->name, &kind, &dtype, &layout, &shape, &role, &normalized, &pairs))
+    if (!PyArg_ParseTuple(tuple, "sisiOipSsL", &f->name, &kind, &dtype, &layout, &shape, &role, &normalized, &pairs,
+                          &item, &columns))
         return -1;
     Py_ssize_t ndim = PyTuple_Size(shape);
     if (ndim < 0)
@@ -37,6 +39,8 @@ int py_field(PyObject *tuple, struct leat_field *f)
     f->ndim = (unsigned)ndim;
     f->role = (enum leat_role)role;
     f->normalized = normalized != 0;
+    f->item = leat_dtype_from_name(item);
+    f->columns = columns;
     f->n_pairs = (size_t)PyBytes_Size(pairs) / (2 * sizeof *f->pairs);
     f->pairs = f->n_pairs ? (const uint16_t *)(const void *)PyBytes_AsString(pairs) : NULL;
     for (Py_ssize_t i = 0; i < ndim; i++) {

@@ -9,8 +9,23 @@ static inline bool leat_role_is_boxes(enum leat_role role)
     return role >= LEAT_ROLE_BOXES_XYXY && role <= LEAT_ROLE_BOXES_CXCYWH;
 }
 
-/* Boxes are float32 (any, 4), keypoints float32 (any, k, 3), a mask is an encoded image, masks are bytes; only boxes
- * are normalized. */
+/* The bytes of one column and its value in a sparse row. */
+static inline size_t leat_sparse_step(enum leat_dtype item)
+{
+    return sizeof(int32_t) + leat_dtype_size(item);
+}
+
+/* Whether sparse rows have columns, of a step that fits the dtype of values, and others none. */
+static inline bool leat_columns_fit(const struct leat_field *field)
+{
+    if (field->role != LEAT_ROLE_SPARSE)
+        return !field->columns;
+    return field->columns > 0 && field->columns <= INT32_MAX && leat_dtype_size(field->item) && field->ndim == 2 &&
+           field->shape[1] == (int64_t)leat_sparse_step(field->item);
+}
+
+/* Boxes are float32 (any, 4), keypoints float32 (any, k, 3), a mask is an encoded image, masks are bytes, sparse rows
+ * uint8 (any, bytes of a column and its value); only boxes are normalized. */
 static inline bool leat_role_fits(const struct leat_field *field)
 {
     bool lists = field->kind == LEAT_KIND_ARRAY && field->dtype == LEAT_F32 && field->ndim && field->shape[0] == -1;
@@ -22,6 +37,8 @@ static inline bool leat_role_fits(const struct leat_field *field)
         return lists && field->ndim == 3 && field->shape[2] == 3;
     if (field->role == LEAT_ROLE_MASKS)
         return field->kind == LEAT_KIND_BYTES;
+    if (field->role == LEAT_ROLE_SPARSE)
+        return field->kind == LEAT_KIND_ARRAY && field->dtype == LEAT_U8 && field->ndim == 2 && field->shape[0] == -1;
     return field->role == LEAT_ROLE_NONE || (field->role == LEAT_ROLE_MASK && field->kind == LEAT_KIND_IMAGE);
 }
 

@@ -86,6 +86,10 @@ static const char *difference(const struct leat_field *a, const struct leat_fiel
         return "role";
     if (a->n_pairs != b->n_pairs || (a->n_pairs && memcmp(a->pairs, b->pairs, 2 * a->n_pairs * sizeof *a->pairs) != 0))
         return "pairs of keypoints";
+    if (a->columns && b->columns && a->item != b->item)
+        return "dtype";
+    if (a->columns != b->columns)
+        return "number of columns";
     bool same = a->ndim == b->ndim && a->layout == b->layout;
     for (unsigned d = 0; same && d < a->ndim; d++)
         same = a->shape[d] == b->shape[d];

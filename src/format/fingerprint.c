@@ -77,6 +77,10 @@ void leat_fingerprint_finish(const struct leat_field *fields, size_t n_fields, c
                                           (uint64_t)field->role << 40 | (uint64_t)field->normalized << 48);
         for (unsigned d = 0; d < field->ndim; d++)
             leat_fingerprint_value(total, (uint64_t)field->shape[d]);
+        if (field->columns) {
+            leat_fingerprint_value(total, field->item);
+            leat_fingerprint_value(total, (uint64_t)field->columns);
+        }
         if (field->n_pairs)
             leat_fingerprint_value(total, leat_hash64(field->pairs, 2 * field->n_pairs * sizeof *field->pairs));
     }

@@ -33,6 +33,8 @@ void leat_type_of_field(const struct leat_field *field, struct leat_type *type)
         type->shape[0] = -1;
         return;
     }
+    type->item = field->item;
+    type->columns = field->columns;
     type->ndim = field->ndim;
     bool fixed = true;
     for (unsigned i = 0; i < field->ndim; i++) {
@@ -203,7 +205,7 @@ static int compile_part(struct leat_program *program, struct leat_compiled *part
     if (part->idle)
         return LEAT_OK;
     const bool varies = part->out.ndim && part->out.shape[0] < 0;
-    if (varies && (part->out.ndim > 1 || part->out.kind != LEAT_KIND_ARRAY || part->out.codec))
+    if (varies && ((part->out.ndim > 1 && !part->out.columns) || part->out.kind != LEAT_KIND_ARRAY || part->out.codec))
         return leat_fail(error, LEAT_E_TYPE,
                          "%s in output '%s' takes a value of varying size only as it is stored: put it first.",
                          part->native->op->class->label(part->native->op->args), part->face.name);
@@ -322,7 +324,8 @@ int leat_compiled_finish(struct leat_program *program, struct leat_compiled *c, 
         elements /= c->pad_steps;
     }
     c->elements = elements;
-    c->in_bytes = elements * leat_dtype_size(c->in.dtype); /* used if the number of elements does not change */
+    c->in_bytes = c->in.columns ? leat_type_step(&c->in)
+                                : elements * leat_dtype_size(c->in.dtype); /* used if their number does not change */
     face->row_bytes = elements * leat_dtype_size(t->dtype) * (c->pad_steps ? c->pad_steps : 1);
     if (!c->n_uses) {
         c->path = LEAT_PATH_COPY;

@@ -54,7 +54,14 @@ struct leat_type {
     uint32_t frame;                        /* of an animation */
     unsigned ndim;
     int64_t shape[LEAT_MAX_DIMS]; /* -1: not known before the value is seen */
+    enum leat_dtype item;         /* of a sparse row, as of its field */
+    int64_t columns;              /* ... ; 0: it is none */
 };
+
+/* The type of a sparse row with values of `item`: uint8 of shape (-1, bytes of a column and its value). */
+void leat_type_make_sparse(struct leat_type *type, enum leat_dtype item, int64_t columns);
+/* The bytes of one step of the first dimension. */
+uint64_t leat_type_step(const struct leat_type *type);
 
 static inline bool leat_type_is_image(const struct leat_type *t)
 {
@@ -201,6 +208,7 @@ struct leat_op_class {
     size_t args_bytes; /* of the operator's own struct, which all functions below get as `args` */
     bool random;       /* it draws: leat_draw_* (base/random.h), under the key that its function gets */
     bool decodes;      /* takes an encoded photo; its stage pulls the rows */
+    bool sparse;       /* takes sparse rows */
     bool converts;     /* its map changes the type of numbers, and their range with it, and nothing else */
     bool takes_whole;  /* its map takes an integer of 0 to the largest as it takes a float of 0 to 1 */
     bool in_place;     /* its filter may be asked for the result in the place of its input: of one type, size and

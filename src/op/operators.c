@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/role.h"
 #include "kernels/values.h"
 #include "op/operator.h"
 #include "op/program.h"
@@ -25,6 +26,11 @@ void leat_type_words(const struct leat_type *type, char *text, size_t room)
                          : type->kind == LEAT_KIND_STR   ? "text"
                          : type->kind == LEAT_KIND_JSON  ? "JSON text"
                                                          : NULL;
+    if (type->columns) {
+        snprintf(text, room, "a sparse row of %s with %lld columns", leat_dtype_name(type->item),
+                 (long long)type->columns);
+        return;
+    }
     if (stored) {
         snprintf(text, room, "%s%s", codec ? "an encoded " : "", stored);
         return;
@@ -71,6 +77,8 @@ static int check_input(const struct leat_op_class *class, const struct leat_plac
                          "%s in output '%s' works on several fields at once: give its chain to a tuple of them, such "
                          "as {(\"image\", \"boxes\", \"label\"): [...]}.",
                          place->type, place->output);
+    if (type->columns && !class->sparse)
+        return leat_op_misfit(place, type, "a value that is no sparse row (put Densify before it)", error);
     if (class->input && !leat_type_is_image(type))
         return leat_op_misfit(
             place, type, "an image (a decoded photo, or a field of three axes with layout \"HWC\" or \"CHW\")", error);
@@ -91,6 +99,24 @@ int leat_op_infer(const struct leat_op_class *class, const void *args, const str
 {
     int rc = check_input(class, place, type, error);
     return rc || !class->infer ? rc : class->infer(args, place, type, effect, error);
+}
+
+void leat_type_make_sparse(struct leat_type *type, enum leat_dtype item, int64_t columns)
+{
+    *type = (struct leat_type){.kind = LEAT_KIND_ARRAY,
+                               .dtype = LEAT_U8,
+                               .ndim = 2,
+                               .shape = {-1, (int64_t)leat_sparse_step(item)},
+                               .item = item,
+                               .columns = columns};
+}
+
+uint64_t leat_type_step(const struct leat_type *type)
+{
+    uint64_t bytes = leat_dtype_size(type->dtype);
+    for (unsigned i = 1; i < type->ndim; i++)
+        bytes *= (uint64_t)type->shape[i];
+    return bytes;
 }
 
 uint64_t leat_type_bytes(const struct leat_type *type)

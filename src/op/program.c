@@ -378,8 +378,8 @@ static int restore(const struct leat_compiled *c, const struct leat_row *row, ui
 static int run_native(const struct leat_compiled *c, struct leat_scratch *scratch, const struct leat_row *given,
                       void *dst, void *beside, const void **result, struct leat_error *error)
 {
-    struct leat_row row = *given;                           /* the input of the next step */
-    uint64_t n = row.length / leat_dtype_size(c->in.dtype); /* of a list */
+    struct leat_row row = *given;                     /* the input of the next step */
+    uint64_t n = row.length / leat_type_step(&c->in); /* of a list */
     unsigned turn = 0;
     int rc = LEAT_OK;
     for (size_t k = 0; !rc && k < c->n_parts; k++) {
@@ -416,7 +416,7 @@ static int run_list(const struct leat_compiled *c, struct leat_scratch *scratch,
                     void *dst, void *beside, struct leat_error *error)
 {
     struct leat_row row = *given;
-    const uint64_t n = leat_compiled_count(c, row.length / leat_dtype_size(c->in.dtype));
+    const uint64_t n = leat_compiled_count(c, row.length / leat_type_step(&c->in));
     const bool longer = c->pad_steps && n > c->pad_steps;
     const void *result;
     int rc = c->pad_steps ? leat_pad_check(c, n, error) : LEAT_OK;
@@ -434,10 +434,10 @@ static int apply_list(const struct leat_compiled *c, struct leat_scratch *scratc
                       void *dst, void *beside, struct leat_error *error)
 {
     const uint64_t longest = leat_list_bytes(c, row->length);
-    if (row->length % leat_dtype_size(c->in.dtype))
+    if (row->length % leat_type_step(&c->in))
         return leat_fail(error, LEAT_E_DECODE,
-                         "A value of output '%s' has %llu bytes, which is no multiple of the %zu bytes of a number.",
-                         c->face.name, (unsigned long long)row->length, leat_dtype_size(c->in.dtype));
+                         "A value of output '%s' has %llu bytes, which is no multiple of the %llu bytes of a number.",
+                         c->face.name, (unsigned long long)row->length, (unsigned long long)leat_type_step(&c->in));
     if (longest <= scratch->program->native_bytes)
         return run_list(c, scratch, row, dst, beside, error);
     uint8_t *const usual[] = {scratch->native, scratch->buffers[0], scratch->buffers[1]};

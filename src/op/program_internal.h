@@ -149,7 +149,8 @@ static inline struct leat_compiled *leat_tuple_member(const struct leat_program 
 /* Whether it takes lists of any length, whose values between functions are as long as each row's. */
 static inline bool leat_compiled_is_list(const struct leat_compiled *c)
 {
-    return c->path == LEAT_PATH_NATIVE && c->in.kind == LEAT_KIND_ARRAY && c->in.ndim == 1 && c->in.shape[0] < 0;
+    return c->path == LEAT_PATH_NATIVE && c->in.kind == LEAT_KIND_ARRAY && (c->in.ndim == 1 || c->in.columns) &&
+           c->in.shape[0] < 0;
 }
 /* Bytes of such a value that each of a scratch's buffers has room for: 32,768 tokens. A longer row has its own. */
 #define LEAT_LIST_BYTES (UINT64_C(256) << 10)

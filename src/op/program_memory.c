@@ -91,12 +91,12 @@ uint64_t leat_compiled_count(const struct leat_compiled *c, uint64_t n)
 uint64_t leat_value_size(const struct leat_type *type, uint64_t n)
 {
     const uint64_t bytes = leat_type_bytes(type);
-    return bytes == UINT64_MAX ? n * leat_dtype_size(type->dtype) : bytes;
+    return bytes == UINT64_MAX ? n * leat_type_step(type) : bytes;
 }
 
 uint64_t leat_list_bytes(const struct leat_compiled *c, uint64_t length)
 {
-    uint64_t n = length / leat_dtype_size(c->in.dtype), most = 0, last = 0; /* the last value is the row itself */
+    uint64_t n = length / leat_type_step(&c->in), most = 0, last = 0; /* the last value is the row itself */
     for (size_t k = 0; k < c->n_parts; k++) {
         const struct leat_compiled *part = &c->parts[k];
         if (!part->idle) {

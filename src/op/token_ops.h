@@ -103,7 +103,7 @@ LEAT_INLINE void leat_tokens_widen_some(enum leat_dtype dtype, const void *src, 
 /* The number of elements of a value of `bytes`, a list, as an operator takes it. */
 static inline size_t leat_list_count(const struct leat_use *use, uint64_t bytes)
 {
-    return (size_t)(use->in.shape[0] < 0 ? bytes / leat_dtype_size(use->in.dtype) : (uint64_t)use->in.shape[0]);
+    return (size_t)(use->in.shape[0] < 0 ? bytes / leat_type_step(&use->in) : (uint64_t)use->in.shape[0]);
 }
 /* The number of tokens of a value of `bytes` when those equal to `fill` at its end are taken off, if `has_fill`. */
 size_t leat_tokens_count(enum leat_dtype dtype, const void *src, uint64_t bytes, bool has_fill, int64_t fill);

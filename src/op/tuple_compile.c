@@ -26,6 +26,8 @@ static int misfit(const struct leat_compiled_chain *chain, const struct leat_op_
 static int take_field(struct leat_compiled_chain *chain, struct leat_compiled *c, const struct leat_field *field,
                       struct leat_error *error)
 {
+    if (field->columns)
+        return leat_fail(error, LEAT_E_TYPE, "Field '%s' has sparse rows: give it a chain of its own.", c->field);
     c->role = field->role;
     c->normalized = field->normalized;
     const struct leat_codec *codec = leat_codec_of(c->in.kind);

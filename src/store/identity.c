@@ -61,6 +61,8 @@ static uint64_t hash_roles(const struct leat_store_layout *layout, uint64_t cont
         const struct leat_field *field = &layout->fields[f];
         const uint64_t of[3] = {hash, f, leat_hash64(field->pairs, 2 * field->n_pairs * sizeof *field->pairs)};
         hash = field->n_pairs ? leat_hash64(of, sizeof of) : hash;
+        const uint64_t sparse[4] = {hash, f, field->item, (uint64_t)field->columns};
+        hash = field->columns ? leat_hash64(sparse, sizeof sparse) : hash;
     }
     return hash;
 }

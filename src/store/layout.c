@@ -78,6 +78,12 @@ static int take_field(const struct leat_field *in, struct leat_field *out, struc
             "field '%s' cannot have its pairs: each is two of the field's keypoints, and a point is in one "
             "pair at most",
             in->name);
+    if (!leat_columns_fit(in))
+        return leat_fail(error, LEAT_E_INVALID,
+                         "field '%s' cannot have its columns: sparse rows have 1 to 2^31 - 1, and others none",
+                         in->name);
+    out->item = in->item;
+    out->columns = in->columns;
     if (in->n_pairs) {
         uint16_t *pairs = leat_new_array(2 * in->n_pairs, sizeof *pairs);
         if (!(out->pairs = pairs))

@@ -56,6 +56,7 @@ enum leat_section_type {
     LEAT_SECTION_PAGES = 8,     /* optional: checksums of pages of payloads, in groups with large values */
     LEAT_SECTION_PAIRS = 9,     /* optional: the keypoints that are left and right of each other */
     LEAT_SECTION_CODES = 10,    /* optional, of each field of few texts: codes.h */
+    LEAT_SECTION_COLUMNS = 11,  /* optional: the columns of sparse rows */
 };
 #define LEAT_SECTION_REQUIRED 1u
 
@@ -151,6 +152,11 @@ bool leat_store_roles_get(struct leat_store_layout *layout, const uint8_t *roles
 bool leat_store_pairs_put(const struct leat_store_layout *layout, struct leat_growing *out);
 /* False: they are impossible, or with !*memory there is no memory. */
 bool leat_store_pairs_get(struct leat_store_layout *layout, const uint8_t *bytes, uint64_t length, bool *memory);
+/* For each field of sparse rows: its number and the dtype of its values (4 bytes each), the number of columns (8). As
+ * for pairs. False: no memory. */
+bool leat_store_columns_put(const struct leat_store_layout *layout, struct leat_growing *out);
+/* False: they are impossible, or lack for a field. */
+bool leat_store_columns_get(struct leat_store_layout *layout, const uint8_t *bytes, uint64_t length);
 
 /* ---- groups ---- */
 

@@ -372,6 +372,10 @@ static bool build_tail(struct leat_part *part, const struct leat_store_layout *l
     ok = ok && leat_store_pairs_put(layout, scratch);
     if (ok && scratch->length)
         ok = add_section(part, tail, directory, LEAT_SECTION_PAIRS, 0, scratch->data, scratch->length);
+    scratch->length = 0;
+    ok = ok && leat_store_columns_put(layout, scratch);
+    if (ok && scratch->length)
+        ok = add_section(part, tail, directory, LEAT_SECTION_COLUMNS, 0, scratch->data, scratch->length);
     if (ok && part->page_checksums.length)
         ok = pack_pages(scratch, part, layout->tuning.shift) &&
              add_section(part, tail, directory, LEAT_SECTION_PAGES, 0, scratch->data, scratch->length);

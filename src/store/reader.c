@@ -384,6 +384,22 @@ static int read_pairs(struct leat_store_source *s, struct leat_error *error)
     return good ? LEAT_OK : corrupt(error, found->offset, "the pairs of keypoints are impossible");
 }
 
+static int read_columns(struct leat_store_source *s, struct leat_error *error)
+{
+    const struct leat_store_section *found;
+    void *bytes = NULL;
+    uint64_t length = 0;
+    int rc = find_section(s, LEAT_SECTION_COLUMNS, &found, error);
+    if (!rc && found)
+        rc = read_section(s, LEAT_SECTION_COLUMNS, "the columns of sparse rows", &bytes, &length, error);
+    if (rc)
+        return rc;
+    const bool good = leat_store_columns_get(&s->layout, bytes, length);
+    leat_free(bytes);
+    return good ? LEAT_OK
+                : corrupt(error, found ? found->offset : s->sections_at, "the columns of sparse rows are impossible");
+}
+
 /* Optional: a file without LEAT_FEATURE_FORMS does not have it, because all its photos are original. */
 static int read_forms(struct leat_store_source *s, struct leat_error *error)
 {
@@ -525,7 +541,8 @@ static int name_cut(const struct leat_store_source *s, int rc, struct leat_error
 static int fill(struct leat_store_source *s, struct leat_error *error)
 {
     static int (*const steps[])(struct leat_store_source *, struct leat_error *) = {
-        read_classes, read_metadata, read_groups, read_forms, read_roles, read_pairs, read_pages, make_bits};
+        read_classes, read_metadata, read_groups, read_forms, read_roles,
+        read_pairs,   read_columns,  read_pages,  make_bits};
     struct leat_store_footer footer;
     int rc = read_header(s, error);
     if (!rc)

@@ -1,6 +1,6 @@
 /*
- * The part of a file's schema about the image of a sample: the role of each field, and the pairs of its keypoints. They
- * stand in optional sections, so that files without them are those of before.
+ * The part of a file's schema about the relation of fields: the role of each, the pairs of its keypoints, the columns
+ * of its sparse rows. They stand in optional sections, so that files without them are those of before.
  */
 #include <string.h>
 
@@ -21,7 +21,7 @@ bool leat_store_roles_get(struct leat_store_layout *l, const uint8_t *roles)
 {
     for (uint32_t f = 0; f < l->n_stored; f++) {
         unsigned role = roles[f] & 127;
-        bool known = role <= LEAT_ROLE_MASKS;
+        bool known = role <= LEAT_ROLE_SPARSE;
         l->fields[f].role = known ? (enum leat_role)role : LEAT_ROLE_NONE;
         l->fields[f].normalized = known && roles[f] & 128;
         if (!leat_role_fits(&l->fields[f]))
@@ -65,5 +65,38 @@ bool leat_store_pairs_get(struct leat_store_layout *l, const uint8_t *bytes, uin
         if (!leat_pairs_fit(&l->fields[f]))
             return false;
     }
+    return !length;
+}
+
+enum { SPARSE_BYTES = 16 };
+
+bool leat_store_columns_put(const struct leat_store_layout *l, struct leat_growing *out)
+{
+    bool ok = true;
+    for (uint32_t f = 0; f < l->n_stored && ok; f++) {
+        uint8_t entry[SPARSE_BYTES] = {0};
+        leat_put_u32(entry, f);
+        leat_put_u32(entry + 4, (uint32_t)l->fields[f].item);
+        leat_put_u64(entry + 8, (uint64_t)l->fields[f].columns);
+        if (l->fields[f].columns)
+            ok = leat_growing_append(out, entry, sizeof entry);
+    }
+    return ok;
+}
+
+bool leat_store_columns_get(struct leat_store_layout *l, const uint8_t *bytes, uint64_t length)
+{
+    for (; length >= SPARSE_BYTES; bytes += SPARSE_BYTES, length -= SPARSE_BYTES) {
+        const uint32_t f = leat_get_u32(bytes);
+        const uint64_t columns = leat_get_u64(bytes + 8);
+        if (f >= l->n_stored || !columns || columns > INT32_MAX || l->fields[f].role != LEAT_ROLE_SPARSE ||
+            l->fields[f].columns)
+            return false;
+        l->fields[f].item = (enum leat_dtype)leat_get_u32(bytes + 4);
+        l->fields[f].columns = (int64_t)columns;
+    }
+    for (uint32_t f = 0; f < l->n_stored; f++)
+        if (!leat_columns_fit(&l->fields[f]))
+            return false;
     return !length;
 }

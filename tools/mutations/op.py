@@ -25,6 +25,13 @@ MUTATIONS = [
         ("py:test_token_ops.py::test_middles_are_moved_as_in_plain_python_with_the_same_draws",),
     ),
     Mutation(
+        "columns of a sparse row may fall",
+        "src/op/op_sparse.c",
+        "good &= column > before;",
+        "good &= column != before;",
+        ("c:op/sparse",),
+    ),
+    Mutation(
         "a slice never reaches the end of its list",
         "src/op/op_random_slice.c",
         "0, n - made + 1);",

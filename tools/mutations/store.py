@@ -4,6 +4,13 @@ from mutations import Mutation
 
 MUTATIONS = [
     Mutation(
+        "columns are taken of a field that is not sparse",
+        "src/store/roles.c",
+        "columns > INT32_MAX || l->fields[f].role != LEAT_ROLE_SPARSE ||",
+        "columns > INT32_MAX ||",
+        ("c:store/store_damage",),
+    ),
+    Mutation(
         "a writer finishes a file that lacks a group",
         "src/store/writer.c",
         "    if (!rc && w->status) {\n        rc = w->status;\n",

@@ -19,6 +19,7 @@ import numpy as np
 from .. import _leat, check
 from ..errors import ChangedError
 from . import schema as _schema
+from . import sparse
 from .positions import from_arrow
 from .schema import Field
 from .tokenizers import Tokenizers, compare
@@ -167,6 +168,8 @@ class Dataset:
         if field.kind == "array" and field.shape[:1] == (None,):
             item = 2 if field.dtype == "bfloat16" else np.dtype(field.dtype).itemsize
             each = item * math.prod(n or 0 for n in field.shape[1:])
+        elif field.kind == "sparse":
+            each = _schema.step_of(field)
         elif field.kind not in ("bytes", "str"):
             raise TypeError(f"field {name!r} is {field}, which does not vary in length")
         return np.asarray(self._handle.column(index, False, True)).astype(np.int64) // max(each, 1)
@@ -194,6 +197,10 @@ class Dataset:
         sample: dict[str, Any] = {}
         for i, (name, field) in enumerate(self._fields):
             kind = field.kind
+            if kind == "sparse":
+                stored = np.asarray(read(position, i, False))
+                sample[name] = sparse.unpacked(stored, _schema.held(field.dtype), field.shape[0] or 0)
+                continue
             if kind != "array":
                 raw: Any = read(position, i, True)
                 if not isinstance(raw, bytes):

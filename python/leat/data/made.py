@@ -15,6 +15,7 @@ from . import schema as _schema
 from .dataset import Dataset, no_dataset
 from .ragged import Ragged
 from .schema import Field
+from .sparse import as_sparse, packed, packed_rows, row_of
 
 _BROKEN, _INVALID = -23, -2  # of enum leat_status
 
@@ -27,7 +28,8 @@ def from_arrays(schema: Mapping[str, Field] | None = None, /, **arrays: Any) -> 
             `layout` makes its values images for operators. Its shape may be another one of as many elements; its dtype
             is the array's.
         arrays: NumPy arrays or PyTorch tensors on the CPU, all of one length; the first axis counts samples. An array
-            whose samples do not each lie in one piece is copied once. Or a :class:`leat.Ragged` of arrays, whose rows
+            whose samples do not each lie in one piece is copied once; so is a :class:`leat.Sparse`, or a sparse matrix
+            of SciPy, which becomes a field of :func:`leat.sparse`. Or a :class:`leat.Ragged` of arrays, whose rows
             are the samples; with a `schema` of ``"str"``, ``"bytes"`` or ``"json"`` rows of uint8 are such values.
 
     The data set keeps the arrays alive. They must not change while it is used: they are read once here for the
@@ -60,8 +62,17 @@ def of_arrays(
     fields: dict[str, Field] = {}
     count = -1
     for name, given in arrays.items():
-        if isinstance(given, Ragged):
-            values, offsets, fields[name] = as_ragged(name, given, wanted.get(name))
+        rows = as_sparse(name, given)
+        if rows is not None:
+            fields[name] = _schema.sparse(rows.values.dtype, rows.n)
+            if wanted.get(name, fields[name]) != fields[name]:
+                raise ValueError(f"{name!r} holds {fields[name]}, which cannot be a {wanted[name]}")
+        if rows is not None or isinstance(given, Ragged):
+            if rows is not None:
+                given = rows
+                values, offsets = packed_rows(rows)
+            else:
+                values, offsets, fields[name] = as_ragged(name, given, wanted.get(name))
             if count < 0:
                 first, count = name, len(given)
             if len(given) != count:
@@ -290,6 +301,8 @@ class Reader:
                 f"{self.name}.read gave no field {name!r}: it gave {', '.join(map(repr, found)) or 'none'}",
             )
         values = found[name]
+        if field.kind == "sparse" and hasattr(values, "tocsr"):
+            values = list(values.tocsr())
         if not hasattr(values, "__len__") or len(values) != n:
             given = len(values) if hasattr(values, "__len__") else type(values).__name__
             raise self._wrong(name, f"{given} values for {n} positions")
@@ -338,6 +351,12 @@ class Reader:
 
         if field.kind == "array":
             return self._array(name, field, value, field.shape)
+        if field.kind == "sparse":
+            try:
+                values, columns = row_of(name, value, field.shape[0] or 0)
+            except (TypeError, ValueError) as e:
+                raise self._wrong(name, f"no sparse row: {e}", at, e) from e
+            return packed(self._array(name, field, values, (None,)), columns)
         try:
             if field.kind == "str" and isinstance(value, str):
                 return value.encode()

@@ -35,6 +35,7 @@ DERIVED = 1
 # Numbers of enum leat_role.
 ROLES: dict[str | None, int] = {
     None: 0, "boxes:xyxy": 1, "boxes:xywh": 2, "boxes:cxcywh": 3, "mask": 4, "keypoints": 5, "masks": 6,
+    "sparse": 7,
 }  # fmt: skip
 ROLE_NAMES = {number: name for name, number in ROLES.items()}
 
@@ -67,9 +68,9 @@ class Field:
     """The type of a field. Made by :func:`leat.field`; compared by value.
 
     Attributes:
-        kind: ``"array"`` (scalars too), ``"bytes"``, ``"str"``, ``"json"`` or ``"image"``.
-        dtype: of an array, its numpy name (or ``"bfloat16"``); ``"uint8"`` for the other kinds.
-        shape: of an array; its first dimension may be None: it varies from sample to sample.
+        kind: ``"array"`` (scalars too), ``"bytes"``, ``"str"``, ``"json"``, ``"image"`` or ``"sparse"``.
+        dtype: of an array and of sparse values, its numpy name (or ``"bfloat16"``); ``"uint8"`` for the other kinds.
+        shape: of an array; its first dimension may be None: it varies from sample to sample. ``(n,)`` of sparse rows.
         layout: ``"HWC"`` or ``"CHW"`` of an array of pixels, or None.
         derived: made by leat, such as ``image.width``; outside the fingerprint.
         role: in the image of its sample: ``"boxes:xyxy"`` (or ``xywh``, ``cxcywh``), ``"mask"``, ``"masks"``,
@@ -88,6 +89,8 @@ class Field:
     pairs: tuple[tuple[int, int], ...] = ()
 
     def __repr__(self) -> str:
+        if self.kind == "sparse" and self.shape:
+            return f"sparse({self.dtype!r}, {self.shape[0]})"
         text = repr(self.kind if self.kind != "array" else self.dtype)
         if self.shape:
             text += f", {self.shape}"
@@ -246,6 +249,25 @@ def keypoints(k: int, pairs: Iterable[tuple[int, int]] = ()) -> Field:
     return Field("array", "float32", (None, k, 3), role="keypoints", pairs=tuple(both))
 
 
+def sparse(dtype: Any, n: int) -> Field:
+    """A field of sparse rows: any number of values, each in another of `n` columns. A sample has a
+    :class:`leat.Sparse` of one row, a batch one of all its rows.
+
+    Args:
+        dtype: of the values.
+        n: the number of columns, at most 2^31 - 1.
+
+    Raises:
+        ValueError: the dtype is unknown, or bfloat16, or `n` is out of range.
+
+    >>> leat.sparse("float32", 24000)
+    sparse('float32', 24000)
+    """
+    if (name := dtype_name(dtype)) == "bfloat16":
+        raise ValueError("sparse values are of a dtype that NumPy has, such as float16 or float32, not bfloat16")
+    return Field("sparse", name, (check.integer("n", n, 1, 1 << 31),))
+
+
 def held(dtype: str) -> np.dtype[Any]:
     """The dtype by which NumPy holds the bytes of values: uint16 for bfloat16, which NumPy lacks."""
     return np.dtype("uint16" if dtype == "bfloat16" else dtype)
@@ -256,26 +278,43 @@ def as_field(value: Any) -> Field:
     return value if isinstance(value, Field) else field(value)
 
 
-def to_raw(fields: Mapping[str, Field]) -> list[tuple[str, int, str, int, tuple[int, ...], int, bool, bytes]]:
+Raw = tuple[str, int, str, int, tuple[int, ...], int, bool, bytes, str, int]
+
+
+def step_of(field: Field) -> int:
+    """The bytes of a value and its column in a sparse row."""
+    return held(field.dtype).itemsize + 4
+
+
+def to_raw(fields: Mapping[str, Field]) -> list[Raw]:
     """As the extension module takes them."""
-    return [
-        (
-            check.text("the name of a field", name),
-            KINDS.get(f.kind, ARRAY),
-            f.dtype,
-            LAYOUTS[f.layout],
-            tuple(-1 if n is None else n for n in f.shape),
-            ROLES[f.role],
-            f.normalized,
-            array("H", [point for pair in f.pairs for point in pair]).tobytes(),
-        )
-        for name, f in fields.items()
-    ]
+    return [_raw(check.text("the name of a field", name), f) for name, f in fields.items()]
 
 
-def from_raw(raw: tuple[str, int, str, int, int, tuple[int, ...], int, bool, bytes]) -> tuple[str, Field]:
+def _raw(name: str, f: Field) -> Raw:
+    if f.kind == "sparse":
+        return (name, ARRAY, "uint8", 0, (-1, step_of(f)), ROLES["sparse"], False, b"", f.dtype, f.shape[0] or 0)
+    return (
+        name,
+        KINDS.get(f.kind, ARRAY),
+        f.dtype,
+        LAYOUTS[f.layout],
+        tuple(-1 if n is None else n for n in f.shape),
+        ROLES[f.role],
+        f.normalized,
+        array("H", [point for pair in f.pairs for point in pair]).tobytes(),
+        "uint8",
+        0,
+    )
+
+
+def from_raw(
+    raw: tuple[str, int, str, int, int, tuple[int, ...], int, bool, bytes, str, int],
+) -> tuple[str, Field]:
     """From the extension module's description."""
-    name, kind, dtype, layout, flags, shape, role, normalized, pairs = raw
+    name, kind, dtype, layout, flags, shape, role, normalized, pairs, item, columns = raw
+    if columns:
+        return name, Field("sparse", item, (columns,), derived=bool(flags & DERIVED))
     points = array("H", pairs)
     return (
         name,

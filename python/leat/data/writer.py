@@ -15,6 +15,7 @@ import numpy as np
 from .. import _leat
 from .. import check as _check
 from . import schema as _schema
+from . import sparse
 from .dataset import ON_BAD
 from .masks import count_masks, encode_masks
 from .schema import Field
@@ -177,7 +178,8 @@ class Writer:
         """
         if columns.keys() != self._fields.keys():
             raise ValueError(_names(self._fields, columns))
-        sizes = {name: len(column) for name, column in columns.items()}
+        columns = {name: c.tocsr() if hasattr(c, "tocsr") else c for name, c in columns.items()}
+        sizes = {name: c.shape[0] if hasattr(c, "tocsr") else len(c) for name, c in columns.items()}
         if len(set(sizes.values())) > 1:
             raise ValueError("columns differ in length: " + ", ".join(f"{name} has {n}" for name, n in sizes.items()))
         n = next(iter(sizes.values()), 0)
@@ -320,6 +322,8 @@ def _encoder(name: str, field: Field) -> Callable[[Any], Any]:
     """The function that converts a value of this field to a buffer."""
     if field.role == "masks":
         return lambda value: encode_masks(value) if _is_listed(value) else _bytes(name, field, value)
+    if field.kind == "sparse":
+        return lambda value: _sparse(name, field, value)
     if field.kind in _schema.BINARY:
         return lambda value: _bytes(name, field, value)
     if field.kind == "str":
@@ -369,6 +373,11 @@ def _bytes(name: str, field: Field, value: Any) -> Any:
     if not view.c_contiguous or view.itemsize != 1:
         raise TypeError(f"field {name!r} ({field.kind}) takes contiguous bytes: give bytes(value)")
     return view
+
+
+def _sparse(name: str, field: Field, value: Any) -> np.ndarray[Any, Any]:
+    values, columns = sparse.row_of(name, value, field.shape[0] or 0)
+    return sparse.packed(_array(name, field, values, (None,)), columns)
 
 
 def _text(name: str, value: Any) -> bytes:

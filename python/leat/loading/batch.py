@@ -16,6 +16,7 @@ import numpy as np
 from .. import _leat, check
 from ..data.ragged import Ragged
 from ..data.schema import JSON, STR
+from ..data.sparse import Sparse
 from ..device.table import Rows
 from ..errors import CorruptError
 from ..program import Stack
@@ -51,6 +52,7 @@ class Form:
         self.looks = False  # the next batch can be peeked at
         self.gathered: dict[str, tuple[Rows, str]] = {}  #: rows by the numbers that an output has
         self.hidden = False  # this process needs no outputs
+        self.sparse: dict[str, int] = {}  #: outputs of sparse rows, and their numbers of columns
         self.order: list[str] = []  #: the user's order of outputs, if the engine's differs
         self.meaning: Meaning | None = None
         self.length: int | None = None  #: of rows that hold sequences of several documents, padded behind the last, ...
@@ -108,6 +110,10 @@ class Form:
             else:
                 makers[found[0]] = partial(_made_of, views, _padded, stack)
                 makers.setdefault(stack.mask, partial(_made_of, views, _padding, stack))
+        for name, columns in self.sparse.items():
+            if name not in makers:  # a reader of other outputs
+                continue
+            makers[name] = partial(_sparse, makers[name], makers.pop(f"{name}.columns"), columns)
         if self.length is not None:
             makers = thd.makers_of(makers, self.length, self.multiple, self.small)
         if self.slices is not None:
@@ -153,6 +159,12 @@ class Form:
         if ragged:
             return lambda core: Ragged(tensor(core.dlpack(i)), tensor(core.dlpack_offsets(i)))
         return lambda core: tensor(core.dlpack(i))
+
+
+def _sparse(values: Any, columns: Any, n: int, core: _leat.Batch) -> Sparse:
+    """Both outputs have the same offsets."""
+    found = values(core)
+    return Sparse(found.values, columns(core).values, found.offsets, n)
 
 
 def _moved(form: Form, make: Callable[[Any], Any], core: Any) -> Any:
@@ -487,7 +499,7 @@ def _check_room(name: str, value: Any, tensor: Any) -> None:
 
 
 def _mapped(function: Callable[[Any], Any], value: Any) -> Any:
-    if isinstance(value, Ragged):
+    if isinstance(value, (Ragged, Sparse)):
         return value._map(function)
     if isinstance(value, int):  # the length of the longest sequence
         return value

@@ -153,7 +153,7 @@ def _column(dataset: Dataset, name: str) -> np.ndarray[Any, Any]:
 
 
 def _varies(field: Field) -> bool:
-    return field.kind in ("bytes", "str") or (field.kind == "array" and field.shape[:1] == (None,))
+    return field.kind in ("bytes", "str", "sparse") or (field.kind == "array" and field.shape[:1] == (None,))
 
 
 def _field_of(dataset: Dataset, name: str | None) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 
 from .. import _leat, check
 from ..data.ragged import Ragged
+from ..data.sparse import Sparse
 from .mesh import Place
 
 HOW = {"zigzag": 0, "contiguous": 1}
@@ -58,6 +59,8 @@ class Slices:
     def _sliced(self, name: str, make: Maker, borders: Maker | None) -> Maker:
         def made(core: _leat.Batch) -> Any:
             value = make(core)
+            if isinstance(value, Sparse):
+                raise TypeError(f"output {name!r} has sparse rows, which have no sequence to slice among ranks; {_DP}")
             if isinstance(value, Ragged):
                 index, offsets = self.index(name, np.asarray(value.offsets))
                 return Ragged(_taken(value.values, index, 0), _like(value.offsets, offsets))

@@ -13,6 +13,7 @@ from ..data import html as drawing
 from ..data.dataset import Dataset
 from ..data.ragged import Ragged
 from ..data.schema import Field
+from ..data.sparse import Sparse
 from ..ops.base import Operator
 from ..ops.branches import Branch
 
@@ -77,6 +78,8 @@ def _row(value: Any, row: int) -> Any:
 
 
 def _described(value: Any) -> tuple[str, str]:
+    if isinstance(value, Sparse):
+        return str(_array(value.values).dtype), f"sparse: {value.shape}, {len(_array(value.values))} values"
     if isinstance(value, Ragged):
         return str(_array(value.values).dtype), f"ragged: {len(value)} rows, {len(_array(value.values))} in all"
     if hasattr(value, "shape"):
@@ -89,7 +92,7 @@ def _described(value: Any) -> tuple[str, str]:
 
 def _is_picture(name: str, value: Any, known: Meaning) -> bool:
     kind = known.fields.get(name)
-    if kind is not None and kind.role is not None or not len(value):
+    if (kind is not None and kind.role is not None) or not len(value) or isinstance(value, Sparse):
         return False
     if kind is not None and kind.kind == "image" and isinstance(value, Ragged):
         return True  # as stored

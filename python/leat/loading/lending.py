@@ -10,7 +10,8 @@ import numpy as np
 
 from ..data.made import as_ragged, as_rows, field_of
 from ..data.ragged import Ragged
-from ..data.schema import Field, dtype_name, field
+from ..data.schema import Field, dtype_name, field, sparse
+from ..data.sparse import as_sparse, packed, packed_rows, row_of
 from ..ops import Decode
 from ..program import Entry
 
@@ -47,6 +48,13 @@ def columns_of(
 
 
 def _column(name: str, given: Any, wanted: Field | None, encoded: Field) -> tuple[Field, list[Any]]:
+    rows = as_sparse(name, given) if wanted is None or not isinstance(given, (list, tuple)) else None
+    if rows is not None:
+        found = sparse(rows.values.dtype, rows.n)
+        if wanted is not None and wanted != found:
+            raise ValueError(f"{name!r} holds {found}, which cannot be a {wanted}")
+        stored, ends = packed_rows(rows)
+        return found, [stored[a:b] for a, b in zip(ends[:-1], ends[1:], strict=True)]
     if isinstance(given, Ragged):
         values, offsets, found = as_ragged(name, given, wanted)
         if len(offsets) and (offsets[0] < 0 or (np.diff(offsets) < 0).any()):
@@ -71,6 +79,10 @@ def _column(name: str, given: Any, wanted: Field | None, encoded: Field) -> tupl
         return _column(name, _numbers(name, values), None, encoded)
     if wanted is None:
         wanted = _field_like(name, first, encoded)
+    if wanted.kind == "sparse":
+        one = field(wanted.dtype, (None,))
+        given_rows = (row_of(name, value, wanted.shape[0] or 0) for value in values)
+        return wanted, [packed(_array(name, i, v, one), columns) for i, (v, columns) in enumerate(given_rows)]
     if wanted.kind == "array":
         return wanted, [_array(name, i, value, wanted) for i, value in enumerate(values)]
     return wanted, [_bytes(name, i, value, wanted.kind) for i, value in enumerate(values)]

@@ -13,7 +13,7 @@ from ..data.packing import PackedRows
 from ..device.table import Rows as DeviceRows
 from ..mixtures.mixing import Mix
 from ..mixtures.schedule import Schedule
-from ..program import Entry, Outputs
+from ..program import Entry, Outputs, sparse_outputs, sparse_parts
 from ..stores.beside import Beside
 from . import html, thd
 from .batch import Form
@@ -82,6 +82,7 @@ def rows_of(
             by = "length" if grouped.by_length else "cost"
             raise ValueError(f"batches by {by} are in order or shuffled: leave sampler, Blocks and in_order out")
         batch_size = 1  # of a rank, one group of samples
+    outputs = sparse_parts(outputs, dataset.schema)
     dataset, batch_size = thd.rows_of(dataset, batch_tokens, batch_size, global_batch_size)
     lines = dataset if grouped is None and batch_tokens is not None and isinstance(dataset, PackedRows) else None
     if lines is not None:
@@ -128,6 +129,7 @@ def form_of(
     form.looks = looks
     if rows.lines is not None:
         form.length, form.multiple = rows.lines.length, rows.lines.multiple
+    form.sparse = sparse_outputs(outputs, rows.dataset.schema)
     form.meaning = html.meaning(rows.dataset.schema, rows.dataset.classes, outputs)
     taken = list(rows.dataset.schema) if outputs is None else [name for entry in outputs for name in entry.outputs]
     if isinstance(stores, Mapping):

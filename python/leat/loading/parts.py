@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..data.ragged import Ragged
+from ..data.sparse import Sparse
 from ..errors import UnsupportedError
 from .batch import Batch, RowError
 
@@ -58,7 +59,8 @@ def parts_of(batch: Batch, n: int) -> list[Part]:
 
 def _rows(name: str, value: Any, begin: int, end: int, size: int) -> Any:
     """Rows [begin, end) of an output of `size` rows, without a copy of the values."""
-    if isinstance(value, int) or (not isinstance(value, (Ragged, list)) and not np.ndim(value)) or len(value) != size:
+    listed = isinstance(value, (Ragged, Sparse, list))
+    if isinstance(value, int) or (not listed and not np.ndim(value)) or len(value) != size:
         raise UnsupportedError(
             f"output {name!r} has no value for each of the {size} rows of its batch, so a part of the rows has none: "
             "take it from the whole batch"

@@ -16,6 +16,7 @@ import numpy as np
 
 from .. import ranks
 from ..data.ragged import Ragged
+from ..data.sparse import Sparse
 from ..device.table import Rows
 from ..errors import Error
 from .batch import Batch, Form, RowError, makers_of
@@ -95,6 +96,11 @@ class Peers:
             if name in self.gathered:
                 continue
             value = batch[name]
+            if isinstance(value, Sparse):
+                parts = [value.values, value.columns, value.offsets]
+                outputs.append([name, "sparse", [_about(part) for part in parts], value.n])
+                tensors += parts
+                continue
             if isinstance(value, Ragged):
                 parts = [value.values, value.offsets]
             elif hasattr(value, "dtype"):
@@ -135,8 +141,11 @@ class Peers:
         if not header:
             return None
         values: dict[str, Any] = {}
-        for name, kind, about in header["outputs"]:
+        for name, kind, about, *columns in header["outputs"]:
             parts = [] if kind == "json" else [self._receive(*one) for one in about]
+            if kind == "sparse":
+                values[name] = Sparse(*parts, *columns)
+                continue
             values[name] = about if kind == "json" else parts[0] if kind == "tensor" else Ragged(*parts)
         names = list(values)
         for name, about in zip(SMALL, header["small"]):

@@ -16,6 +16,7 @@ from .base import *
 from .base import Operator
 from .batch import *
 from .branches import *
+from .cells import *
 from .color import *
 from .convert import *
 from .detection import *

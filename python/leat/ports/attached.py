@@ -10,13 +10,14 @@ from typing import Any, Literal
 import numpy as np
 
 from .. import _leat, check, ranks
+from ..data.schema import Field, sparse
 from ..device.card import card_of
 from ..errors import StateError, UnsupportedError
 from ..loading import on_card
 from ..loading.agreement import Agreement
 from ..loading.batch import Batch
 from ..loading.reader import Pass, Reader
-from ..program import Outputs, compiled_program, has_functions
+from ..program import Outputs, compiled_program, entries, has_functions, sparse_outputs, sparse_parts
 from ..sharing.known import LAGS, Folder, path_of, text_of
 from .form import form_of
 from .order import ids_of
@@ -132,10 +133,23 @@ def attach(
     there = None if card is None else on_card.OnCard(card, 0, budget)
     core = _leat.Attached.open(**options)
     try:
-        return Attached(core, name, size, (found, count, distributed), tail, framework, yields, options, there)
+        if outputs is not None and (fields := _sparse_fields(core)):  # which the port knows
+            outputs = sparse_parts(outputs, fields)
+            core.close()
+            core = _leat.Attached.open(**options | {"outputs": program_of(outputs or {})})
+        made = Attached(core, name, size, (found, count, distributed), tail, framework, yields, options, there)
+        if outputs is not None:
+            made._form.sparse = sparse_outputs(entries(outputs), _sparse_fields(core))
+        return made
     except BaseException:
         core.close()
         raise
+
+
+def _sparse_fields(core: _leat.Attached) -> dict[str, Field]:
+    """The fields of sparse rows, as far as their outputs need it: the number of columns."""
+    told = json.loads(core.about()).get("about", {}).get("sparse_fields", {})
+    return {str(name): sparse("uint8", n) for name, n in told.items()}
 
 
 def program_of(outputs: Outputs) -> str:

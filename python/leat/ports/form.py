@@ -21,6 +21,7 @@ def form_of(said: Mapping[str, Any], framework: str | None) -> Form:
         form = Form(check.framework(framework or about.get("framework", "auto")))
         form.stacks = {str(name): Stack(*stack) for name, stack in said.get("stacks", {}).items()}
         form.order = [str(name) for name in about.get("order", [])]
+        form.sparse = {str(name): int(n) for name, n in about.get("sparse", {}).items()}
         length = about.get("length")
         form.length = None if length is None else int(length)
         form.multiple = int(about.get("multiple", 1))

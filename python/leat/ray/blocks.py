@@ -16,7 +16,7 @@ from ray.data.extensions import ArrowTensorArray, ArrowVariableShapedTensorType,
 
 from .. import _leat
 from ..data.schema import Field
-from ..errors import CorruptError, InvalidError
+from ..errors import CorruptError, InvalidError, UnsupportedError
 
 KIND = b"leat.kind"  #: in the metadata of a column of Arrow: the kind of the field, if the type does not say it
 
@@ -30,6 +30,8 @@ def column_of(core: _leat.Batch, output: int, name: str, field: Field) -> tuple[
         array = ArrowTensorArray.from_numpy(values) if field.shape else pa.array(values)
         return array, pa.field(name, array.type)
     offsets = np.asarray(core.memory_offsets(output))
+    if field.kind == "sparse":
+        raise UnsupportedError(f"field {name!r} has sparse rows, which Ray's blocks do not hold: leave it out")
     if field.kind == "array":
         array = pa.LargeListArray.from_arrays(pa.array(offsets), _nested(values, values.shape[1:]))
         return array, pa.field(name, array.type)

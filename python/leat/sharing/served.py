@@ -143,6 +143,8 @@ def _told(loader: Shared) -> dict[str, Any]:
         "order": form.order,
         "length": form.length,
         "multiple": form.multiple,
+        "sparse": form.sparse,
+        "sparse_fields": {name: f.shape[0] for name, f in loader.dataset.schema.items() if f.kind == "sparse"},
     }
 
 

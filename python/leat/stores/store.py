@@ -77,7 +77,10 @@ class Store(Closing):
         if fields is not None:
             if not isinstance(fields, Mapping) or not fields:
                 raise TypeError(f"fields is {{name: leat.field(...)}}, not {fields!r:.60}")
-            raw = to_raw({name: as_field(f) for name, f in fields.items()})
+            made = {name: as_field(f) for name, f in fields.items()}
+            if wrong := next((name for name, f in made.items() if f.kind == "sparse"), None):
+                raise TypeError(f"field {wrong!r} of a store is an array: a store has no sparse rows")
+            raw = to_raw(made)
         self._ids_below = ids_below(dataset) if isinstance(dataset, Dataset) else None
         self._fingerprint = identity(dataset) if isinstance(dataset, Dataset) else dataset
         if self._fingerprint is not None and not isinstance(self._fingerprint, str):

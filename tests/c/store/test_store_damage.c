@@ -324,6 +324,54 @@ TEST_IN_FOLDER(pairs_that_cannot_be_are_refused)
     assert_false(takes_pairs((const uint32_t[]){2, 1, ONE_TWO}, 3));
 }
 
+/* Whether a section about columns is taken, of a file whose fields are a sparse one of 8 bytes a step, a number, and
+ * bytes of the same shape. */
+static bool takes_columns(const uint32_t *words, size_t n)
+{
+    const struct leat_field fields[] = {
+        {.name = "X",
+         .kind = LEAT_KIND_ARRAY,
+         .ndim = 2,
+         .shape = {-1, 8},
+         .role = LEAT_ROLE_SPARSE,
+         .item = LEAT_F32,
+         .columns = 9},
+        {.name = "label", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_I64},
+        {.name = "u", .kind = LEAT_KIND_ARRAY, .ndim = 2, .shape = {-1, 8}},
+    };
+    struct leat_field three[3];
+    memcpy(three, fields, sizeof three);
+    three[0].dtype = three[2].dtype = LEAT_U8;
+    struct leat_store_layout layout;
+    assert_int_equal(leat_store_layout_init(&layout, three, 3, NULL), LEAT_OK);
+    layout.fields[0].columns = 0;
+    uint8_t *bytes = malloc(4 * n + 1); /* of its size, so that a read behind it is found */
+    memcpy(bytes, words, 4 * n);
+    const bool good = leat_store_columns_get(&layout, bytes, 4 * n);
+    free(bytes);
+    leat_store_layout_destroy(&layout);
+    return good;
+}
+
+TEST_IN_FOLDER(columns_that_cannot_be_are_refused)
+{
+    assert_true(takes_columns((const uint32_t[]){0, LEAT_F32, 9, 0}, 4));
+    assert_true(takes_columns((const uint32_t[]){0, LEAT_I32, INT32_MAX, 0}, 4));
+    assert_false(takes_columns((const uint32_t[]){0}, 0)); /* none for the sparse field */
+    assert_false(takes_columns((const uint32_t[]){0, LEAT_F32, 0, 0}, 4));
+    assert_false(takes_columns((const uint32_t[]){0, LEAT_F64, 9, 0}, 4)); /* of another step */
+    assert_false(takes_columns((const uint32_t[]){0, 99, 9, 0}, 4));
+    assert_false(takes_columns((const uint32_t[]){0, UINT32_MAX, 9, 0}, 4));
+    assert_false(takes_columns((const uint32_t[]){0, LEAT_F32, 1u << 31, 0}, 4));
+    assert_false(takes_columns((const uint32_t[]){0, LEAT_F32, 0, 1}, 4));
+    assert_false(takes_columns((const uint32_t[]){1, LEAT_F32, 9, 0}, 4)); /* not sparse */
+    assert_false(takes_columns((const uint32_t[]){3, LEAT_F32, 9, 0}, 4));
+    assert_false(takes_columns((const uint32_t[]){0, LEAT_F32, 9, 0, 2, LEAT_F32, 9, 0}, 8));
+    assert_false(takes_columns((const uint32_t[]){0, LEAT_F32, 9, 0, 0, LEAT_F32, 9, 0}, 8)); /* a field twice */
+    assert_false(takes_columns((const uint32_t[]){0, LEAT_F32, 9}, 3));                       /* cut */
+    assert_false(takes_columns((const uint32_t[]){0, LEAT_F32, 9, 0, 1}, 5));
+}
+
 TEST_IN_FOLDER(an_unknown_required_section_or_codec_is_refused)
 {
     struct leat_error error;
