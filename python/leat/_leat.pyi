@@ -3,6 +3,9 @@
 from collections.abc import Callable
 from typing import Any, final, overload
 
+#: name, kind, dtype, layout, shape, role, normalized, pairs of a field; of sparse rows the dtype of values, the columns
+_Raw = tuple[str, int, str, int, tuple[int, ...], int, bool, bytes, str, int]
+
 def set_error_factory(function: Callable[[int, int, int, int, str, str, str], Exception], /) -> None: ...
 def masks_draw(value: Any, height: int, width: int, pixels: Any, /) -> int: ...
 def version() -> str: ...
@@ -14,11 +17,11 @@ def status_name(code: int, /) -> str: ...
 def escape(text: str, /) -> str: ...
 def names(names: list[bytes], /) -> object: ...
 def find_name(names: object, name: bytes) -> tuple[bytes | None, str]: ...
-def lent(schema: list[tuple[str, int, str, int, tuple[int, ...], int, bool, bytes, str, int]], /) -> Dataset: ...
+def lent(schema: list[_Raw], /) -> Dataset: ...
 def windows(dataset: Dataset, field: str, length: int, stride: int, tail: int, /) -> Dataset: ...
 def zip(datasets: list[Dataset], names: list[str], bare: bool, /) -> Dataset: ...
 def arrays(
-    schema: list[tuple[str, int, str, int, tuple[int, ...], int, bool, bytes, str, int]],
+    schema: list[_Raw],
     count: int,
     places: list[tuple[int, int, int, int]],
     version: str | None,
@@ -27,7 +30,7 @@ def arrays(
     /,
 ) -> Dataset: ...
 def source(
-    schema: list[tuple[str, int, str, int, tuple[int, ...], int, bool, bytes, str, int]],
+    schema: list[_Raw],
     count: int,
     version: str,
     reader: Any,
@@ -51,7 +54,7 @@ class Memory:
 class Chain:
     def __init__(
         self,
-        field: tuple[str, int, str, int, tuple[int, ...], int, bool, bytes, str, int],
+        field: _Raw,
         program: str,
         functions: list[tuple[int, bool, object]],
         /,
@@ -79,7 +82,7 @@ class Columns:
     def open(
         cls,
         path: str,
-        fields: list[tuple[str, int, str, int, tuple[int, ...], int, bool, bytes, str, int]] | None,
+        fields: list[_Raw] | None,
         keyed: bool,
         fingerprint: str | None,
         read_only: bool,
@@ -199,7 +202,7 @@ class Writer:
     def open(
         cls,
         path: str,
-        fields: list[tuple[str, int, str, int, tuple[int, ...], int, bool, bytes, str, int]],
+        fields: list[_Raw],
         check: bool,
         overwrite: bool,
         resume: bool,
@@ -221,7 +224,7 @@ class Writer:
     def as_came(self) -> dict[str, int]: ...
     def warned(self) -> dict[str, int]: ...
     def boxes(
-        self, fields: list[tuple[str, int, str, int, tuple[int, ...], int, bool, bytes, str, int]], /
+        self, fields: list[_Raw], /
     ) -> dict[str, tuple[dict[str, int], str | None]]: ...
     def finish(self, metadata: str | None = None, /) -> None: ...
     def free(self, keep_partial: bool, /) -> None: ...

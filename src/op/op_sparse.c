@@ -17,10 +17,7 @@
 #include "base/error.h"
 #include "base/role.h"
 #include "kernels/values.h"
-#include "op/filter.h"
 #include "op/token_ops.h"
-
-enum { BLOCK = 512 };
 
 /* ---- rows ---- */
 
