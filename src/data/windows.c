@@ -95,7 +95,7 @@ static int windows_extents(struct leat_source *source, size_t field, const uint6
     const struct windows *w = (const struct windows *)source;
     struct leat_sample_ref refs[CHUNK];
     struct part parts[CHUNK];
-    uint64_t records[CHUNK];
+    uint64_t records[CHUNK] = {0};
     for (size_t i = 0; i < n; i++) { /* at most CHUNK: leat_dataset_extents */
         parts[i] = find(w, samples[i]);
         records[i] = parts[i].record;
