@@ -1,9 +1,10 @@
 """Several trainings on one card: a loader for each of them, or one port for all, as JSON lines.
 
-    python bench/device_jobs.py [--jobs 4] [--seconds 4] [--batch 128] [--ways NAME ...] [--without-card]
+    python bench/device_jobs.py [--jobs 4] [--cores 4] [--seconds 4] [--batch 128] [--ways NAME ...] [--without-card]
 
 Each training is a process with a network of its own, and reads photos of the same pack (device_photos.py has photos,
-copies and steps). Loaders share the cores among them; the port's has all. For each way there is a line:
+copies and steps). The network is so small, and leat has so few cores, that trainings wait for photos: what a loader
+costs is what is compared, not how several trainings share the card. Loaders share the cores among them; the port's has all of these. For each way there is a line:
 
     photos_per_s   of all trainings together, in the measured seconds
     cpu_ms         CPU time of all processes, the port's too, for a photo that is trained on
@@ -62,7 +63,7 @@ def batches_of(way: str, source: Any, given: argparse.Namespace) -> Batches:
 
 def trained(way: str, given: argparse.Namespace, start: Any, results: Any) -> None:
     torch.set_num_threads(1)
-    step = training(given.device, (16,) if given.without_card else (64, 128, 256, 512))
+    step = training(given.device, (16,), shrunk=4)
     with opened(way, given) as source:
         batches = batches_of(way, source, given)
         spell(batches, step, given.device, given.seconds / 2)  # warms up
@@ -128,12 +129,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--jobs", type=int, default=4)
+    parser.add_argument("--cores", type=int, default=4, help="that decode, for all trainings together")
     parser.add_argument("--seconds", type=float, default=4)
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--ways", nargs="+", choices=WAYS)
     parser.add_argument("--without-card", action="store_true")
     given = parser.parse_args()
-    given.cores = len(os.sched_getaffinity(0))
+    given.cores = min(given.cores, len(os.sched_getaffinity(0)))
     if given.without_card:
         given.device, given.jobs, given.seconds, given.batch = "cpu", 2, 0.2, 4
     elif not torch.cuda.is_available():

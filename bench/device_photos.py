@@ -13,7 +13,7 @@ blocking, and pin their batches; so does this file. It writes a line for each wa
     decoded        photos that leat's card has decoded, of all in the measured seconds: it may have begun on others
 
 Ways whose name ends in "alone" are a loader without a model: photos in the decode-fast form by the card, and by one
-core, which copies nothing.
+core, which copies nothing; and pixels that lie in memory, which are only collected and copied.
 
 A way that needs what is absent is named, with the reason. --without-card: tiny, on the processor, to try this file.
 """
@@ -110,12 +110,12 @@ class Residual(nn.Module):
         return torch.relu(self.norms[1](self.second(inner)) + self.around(x))
 
 
-def training(device: str, widths: tuple[int, ...] = (64, 128, 256, 512)) -> Step:
-    """A step on a batch."""
+def training(device: str, widths: tuple[int, ...] = (64, 128, 256, 512), shrunk: int = 1) -> Step:
+    """A step on a batch, whose photos the network first makes `shrunk` times as small."""
     torch.manual_seed(0)
     stem = nn.Sequential(nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, 2, 1))
     blocks = [Residual(b, c) for b, c in zip((64, *widths), widths)]
-    net = nn.Sequential(*stem, *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(widths[-1], 100)).to(device)
+    net = nn.Sequential(nn.AvgPool2d(shrunk), *stem, *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(widths[-1], 100)).to(device)
     optimiser = torch.optim.SGD(net.parameters(), 1e-3, momentum=0.9)
     labels = torch.zeros(4096, dtype=torch.int64, device=device)
 
@@ -250,6 +250,13 @@ def leat_on_card(form: Form) -> Callable[[Photos], Batches]:
     return made
 
 
+def leat_pixels(photos: Photos) -> Batches:
+    """uint8, shuffled: the copies are the work."""
+    pixels = np.random.default_rng(0).integers(0, 256, (len(photos), CROP, CROP, 3), dtype=np.uint8)
+    options = {"shuffle": True, "drop_last": True, "framework": "torch", "num_threads": photos.workers or 1}
+    return Counted(leat.Loader(leat.from_arrays(image=pixels), photos.batch, **options, device=photos.device))
+
+
 def dali(photos: Photos) -> Batches:
     needs("nvidia.dali")
     from nvidia.dali import fn, pipeline_def, types
@@ -300,6 +307,7 @@ WAYS: dict[str, Callable[[Photos], Batches]] = {
     "nvJPEG": nvjpeg,
     "decoded on the card, alone": leat_on_card("fast"),
     "decoded by one core, alone": leat_one_core,
+    "pixels, alone": leat_pixels,
 }
 
 

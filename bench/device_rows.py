@@ -1,6 +1,6 @@
 """Gathers rows of float32 by random ids: leat.device.rows beside torch, in turns.
 
-    python bench/device_rows.py [--device cpu|cuda] [--mib 512] [--out-mib 32] [--rounds 15] [--threads 2] [--cpu]
+    python bench/device_rows.py [--device cpu|cuda] [--mib 512] [--out-mib 128] [--rounds 15] [--threads 2] [--cpu]
                                 [--json]
 
 On the processor the peers are `x[ids]`, `torch.index_select` and NumPy's `take`; on a card, `index_select` into pinned
@@ -47,7 +47,7 @@ def ways_of(x: torch.Tensor, rows: leat.device.Rows, n: int) -> dict[str, Callab
     return {"leat": lambda ids: rows[ids], "pinned copy": copied}
 
 
-def link_gb_s(device: str, n_bytes: int = 256 << 20) -> float:
+def link_gb_s(device: str, n_bytes: int) -> float:
     """The bus, as a copy of pinned memory uses it: the median of 11."""
     host = torch.empty(n_bytes, dtype=torch.uint8, pin_memory=True)
     there = host.to(device)
@@ -65,7 +65,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--mib", type=int, default=512)
-    parser.add_argument("--out-mib", type=int, default=32)
+    parser.add_argument("--out-mib", type=int, default=128)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--threads", type=int, default=leat._leat.cpu_count())
     parser.add_argument("--cpu", action="store_true", help="CPU time in the place of time")
@@ -76,7 +76,7 @@ def main() -> None:
     card = torch.cuda.get_device_name() if given.device != "cpu" else f"{given.threads} threads"
     print(f"{platform.platform()}, {card}, torch {torch.__version__}, NumPy {np.__version__}")
     if given.device != "cpu":
-        link = link_gb_s(given.device)
+        link = link_gb_s(given.device, given.out_mib << 20)  # a copy of as many bytes as a call gathers
         print(
             json.dumps({"link_gb_s": link}) if given.json else f"a copy of pinned memory: {link:.2f} GB/s", flush=True
         )

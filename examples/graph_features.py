@@ -100,8 +100,8 @@ def compare(graph: Graph, steps: int, device: str) -> bool:
     ours, ours_s = train(graph, lambda nodes: features[nodes], steps, device)
 
     print(f"{len(x)} nodes, features of {x[0].nbytes} bytes, gathered by {features.device}")
-    print(f"plain torch: loss {plain:.6f}, features {plain_s:.2f} s")
-    print(f"leat:        loss {ours:.6f}, features {ours_s:.2f} s")
+    print(f"plain torch: loss {plain:.6f}, features {plain_s:.3f} s")
+    print(f"leat:        loss {ours:.6f}, features {ours_s:.3f} s")
     return plain == ours
 
 

@@ -4,6 +4,7 @@
  * nothing else of leat needs it. docs/device.md says what runs where.
  *
  *     open    makes the table known to the card; or to none: its rows are gathered by threads of the processor
+ *     look    whether ids of the host name rows
  *     gather  out[i] = table[ids[i]], as the values are or as float32, float16 or bfloat16
  *     check   whether the card has met an id that names no row
  *
@@ -59,6 +60,11 @@ LEAT_API bool leat_device_rows_in_place(const struct leat_device_rows *rows);
 /* Whether rows are staged: each call collects its own in pinned memory, by threads of the processor, for the card. */
 LEAT_API bool leat_device_rows_staged(const struct leat_device_rows *rows);
 
+/* Whether ids[begin] to ids[end - 1] name rows of the table, before they go to a card; memory of the host, int64
+ * (`wide`) or int32. Errors: RANGE; it names the first that does not, by its number among `ids`. */
+LEAT_API int leat_device_rows_look(struct leat_device_rows *rows, const void *ids, bool wide, uint64_t begin,
+                                   uint64_t end, struct leat_error *error);
+
 /* Gathers n rows into `out`. `ids`: n numbers of rows, each from 0 to count - 1, int64 (`wide`) or int32. `as`: the
  * table's dtype; or LEAT_F32, which values become exactly, or rounded to the nearest, even; 1 of a bool that is true;
  * or LEAT_F16 or LEAT_BF16, which those float32 become by being rounded so. A NaN keeps its sign and the upper bits of
@@ -70,8 +76,9 @@ LEAT_API bool leat_device_rows_staged(const struct leat_device_rows *rows);
  * (CUstream or cudaStream_t; NULL: the legacy default stream) and returns; both stay until it is done. The row of an id
  * that names none is zero, and the next leat_device_rows_check says so.
  * With a card and staged: `ids` are memory of the host, and not needed after the call; an id that names no row is
- * RANGE. The call waits until the card has room for its rows. Errors: INVALID, RANGE, IO, NOMEM, UNSUPPORTED (no NVRTC,
- * or an old one: it is loaded by the first call), FORKED. */
+ * RANGE. The call waits until the card has room for its rows. With a card, 0 rows make its kernel, which the first call
+ * for a type would wait for. Errors: INVALID, RANGE, IO, NOMEM, UNSUPPORTED (no NVRTC, or an old one: it is loaded by
+ * the first call), FORKED. */
 LEAT_API int leat_device_rows_gather(struct leat_device_rows *rows, const void *ids, bool wide, uint64_t n,
                                      enum leat_dtype as, void *out, void *stream, struct leat_error *error);
 

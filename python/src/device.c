@@ -93,6 +93,25 @@ static PyObject *rows_gather(PyObject *self, PyObject *args)
     return good ? py_none_or_raise(rc, &error) : NULL;
 }
 
+/* look(ids, wide, begin, end): of the host */
+static PyObject *rows_look(PyObject *self, PyObject *args)
+{
+    struct rows *r = (struct rows *)self;
+    struct leat_error error;
+    Py_buffer ids;
+    unsigned long long begin, end;
+    int wide, rc = 0;
+    if (!PyArg_ParseTuple(args, "y*pKK:look", &ids, &wide, &begin, &end))
+        return NULL;
+    const bool good = begin <= end && end <= (uint64_t)ids.len / (wide ? 8 : 4);
+    if (good)
+        PY_WITHOUT_GIL(rc = leat_device_rows_look(r->handle, ids.buf, wide, begin, end, &error));
+    else
+        PyErr_SetString(PyExc_ValueError, "look: there are not so many ids");
+    PyBuffer_Release(&ids);
+    return good ? py_none_or_raise(rc, &error) : NULL;
+}
+
 /* gather_there(ids, wide, n, dtype, out, stream): by the card; addresses of its memory */
 static PyObject *rows_gather_there(PyObject *self, PyObject *args)
 {
@@ -128,6 +147,7 @@ static PyMethodDef rows_methods[] = {
     {"open", (PyCFunction)(void (*)(void))rows_open, METH_VARARGS | METH_CLASS,
      "open(data, dtype, count, width, path, in_memory, device, budget_bytes, num_threads, nvrtc)"},
     {"gather", rows_gather, METH_VARARGS, "gather(ids, wide, dtype, out): by the processor"},
+    {"look", rows_look, METH_VARARGS, "look(ids, wide, begin, end): whether they name rows"},
     {"gather_there", rows_gather_there, METH_VARARGS,
      "gather_there(ids, wide, n, dtype, out, stream): by the card; addresses of its memory"},
     {"check", rows_check, METH_VARARGS, "check(stream, wait): whether the card has met an id that names no row"},

@@ -25,6 +25,7 @@ enum {
      * itself what follows. */
     ROWS_AHEAD = 12,
     BYTES_AHEAD = 512,
+    IDS_TOGETHER = 256, /* that are looked at before one is looked for */
     LINE = 64
 };
 
@@ -60,11 +61,17 @@ static void tell_bad(struct shared *s, uint64_t i)
 
 static void check_ids(struct shared *s, uint64_t begin, uint64_t end)
 {
-    for (uint64_t i = begin; i < end; i++)
-        if (id_at(s->gather, i) >= s->gather->count) {
-            tell_bad(s, i);
-            return;
-        }
+    for (uint64_t run; begin < end; begin += run) {
+        bool bad = false;
+        run = end - begin < IDS_TOGETHER ? end - begin : IDS_TOGETHER;
+        for (uint64_t i = begin; i < begin + run; i++)
+            bad |= id_at(s->gather, i) >= s->gather->count;
+        for (uint64_t i = begin; bad && i < begin + run; i++)
+            if (id_at(s->gather, i) >= s->gather->count) {
+                tell_bad(s, i);
+                return;
+            }
+    }
 }
 
 static inline void ask_for(const uint8_t *row, uint64_t bytes)
@@ -144,17 +151,29 @@ static int run(struct shared *s, uint64_t bytes, struct leat_error *error)
     return s->rc;
 }
 
+static int fail_if_bad(const struct shared *s, struct leat_error *error)
+{
+    const uint64_t bad = atomic_load(&s->bad);
+    if (bad == UINT64_MAX)
+        return LEAT_OK;
+    return leat_fail(error, LEAT_E_RANGE,
+                     "id %" PRId64 " (number %" PRIu64 " of the call) is not among the %" PRIu64 " rows",
+                     (int64_t)id_at(s->gather, bad), bad, s->gather->count);
+}
+
 int leat_gather(const struct leat_gather *g, struct leat_error *error)
 {
     struct shared s = {.gather = g, .bad = UINT64_MAX, .work = gather_part};
     const uint64_t made = g->width * leat_dtype_size(g->as);
     const int rc = run(&s, made ? g->n * (made + BYTES_A_ROW) : 0, error);
-    const uint64_t bad = atomic_load(&s.bad);
-    if (rc || bad == UINT64_MAX)
-        return rc;
-    return leat_fail(error, LEAT_E_RANGE,
-                     "id %" PRId64 " (number %" PRIu64 " of the call) is not among the %" PRIu64 " rows",
-                     (int64_t)id_at(g, bad), bad, g->count);
+    return rc ? rc : fail_if_bad(&s, error);
+}
+
+int leat_gather_look(const struct leat_gather *g, uint64_t begin, uint64_t end, struct leat_error *error)
+{
+    struct shared s = {.gather = g, .bad = UINT64_MAX};
+    check_ids(&s, begin, end);
+    return fail_if_bad(&s, error);
 }
 
 /* `out` and `table`: bytes, of which a part is a run. */

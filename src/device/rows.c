@@ -284,7 +284,7 @@ static int launch(struct leat_device_rows *r, const struct leat_gather *g, leat_
     lay_out(&a, row, word);
     const unsigned values[LEAT_KERNEL_DEFINES] = {word, converts ? (unsigned)g->from : 0};
     int rc = leat_card_kernel(r->card, r->nvrtc, &leat_kernel_gather_rows, values, &function, error);
-    if (rc)
+    if (rc || !g->n)
         return rc;
     const leat_cu_result code =
         leat_card_launch(r->card, function, leat_card_blocks(g->n << a.lanes_log2), LEAT_CARD_BLOCK, &a, stream);
@@ -322,6 +322,15 @@ static int gather_staged(struct leat_device_rows *r, const struct leat_gather *g
     return code ? leat_cuda_fail(cuda, code, "the card does not gather rows", error) : rc;
 }
 
+int leat_device_rows_look(struct leat_device_rows *r, const void *ids, bool wide, uint64_t begin, uint64_t end,
+                          struct leat_error *error)
+{
+    struct leat_gather g = r->table;
+    g.ids = ids;
+    g.wide = wide;
+    return leat_gather_look(&g, begin, end, error);
+}
+
 int leat_device_rows_gather(struct leat_device_rows *r, const void *ids, bool wide, uint64_t n, enum leat_dtype as,
                             void *out, void *stream, struct leat_error *error)
 {
@@ -338,17 +347,15 @@ int leat_device_rows_gather(struct leat_device_rows *r, const void *ids, bool wi
                          leat_dtype_name(g.from), leat_dtype_name(as));
     if (!leat_mul_u64(n, g.width * leat_dtype_size(as), &made) || made > SIZE_MAX / 2)
         return leat_fail(error, LEAT_E_INVALID, "%" PRIu64 " rows do not fit into memory", n);
-    if (!n)
-        return LEAT_OK;
     if (!r->card)
-        return leat_gather(&g, error);
+        return n ? leat_gather(&g, error) : LEAT_OK;
     if ((uintptr_t)out % MOST_WORD || (uintptr_t)ids % (wide ? 8 : 4))
         return leat_fail(error, LEAT_E_INVALID,
                          "rows for a card go to a multiple of 16, and ids lie at one of their size");
     int rc = leat_card_enter(r->card, error);
     if (rc)
         return rc;
-    rc = r->half ? gather_staged(r, &g, stream, error) : launch(r, &g, r->at, stream, error);
+    rc = r->half && n ? gather_staged(r, &g, stream, error) : launch(r, &g, r->at, stream, error);
     leat_card_leave(r->card);
     return rc;
 }

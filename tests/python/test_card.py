@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import multiprocessing
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +109,16 @@ def test_the_spread_of_gradients_on_a_card_is_that_of_those_on_the_host(tmp_path
     assert found[1] == pytest.approx(found[0]) and found[0].variance > 0 and found[0].parts == 4
 
 
+@pytest.fixture
+def spawned() -> Iterator[None]:
+    """CUDA does not work in a forked child of a process that uses it: workers start anew."""
+    before = multiprocessing.get_start_method()
+    multiprocessing.set_start_method("spawn", force=True)
+    yield
+    multiprocessing.set_start_method(before, force=True)
+
+
+@pytest.mark.usefixtures("spawned")
 def test_a_user_function_a_writer_and_a_policy_may_give_tensors_of_a_card(tmp_path: Path) -> None:
     path = tmp_path / "a.leat"
     with leat.Writer(path, {"x": leat.field("bfloat16", (3,)), "y": leat.field("float32", (3,))}) as writer:

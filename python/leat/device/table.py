@@ -83,6 +83,9 @@ def rows(
     return Rows(core, shape, as_, card)
 
 
+FIRST_PART = 1 << 13  # ids, a multiple of 16; each part is twice the last: the card has work while one is prepared
+
+
 class Rows(Closing):
     """Rows of a table, by their numbers. Made by :func:`leat.device.rows`; may be used from any thread.
 
@@ -100,6 +103,8 @@ class Rows(Closing):
         self.shape, self.dtype = shape, dtype
         self.device = "cpu" if card is None else card.name
         self.in_place, self.staged = core.in_place(), core.staged()
+        if card is not None:
+            core.gather_there(0, True, 0, dtype, 0, card.stream())  # its kernel is made now, not in a step
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -157,18 +162,29 @@ class Rows(Closing):
         if not is_tensor(ids) or not card.has(ids):
             if is_tensor(ids) and ids.device.type != "cpu":
                 raise TypeError(f"ids are on {ids.device}, and these rows are gathered by {card.name}")
-            wanted = _checked(ids)
-            wrong = (wanted < 0) | (wanted >= len(self))
-            if wrong.any():
-                at = int(np.flatnonzero(wrong)[0])
-                raise IndexError(f"id {wanted.flat[at]} (number {at} of the call) is not among the {len(self)} rows")
-            ids = card.ids(wanted)
-        elif str(ids.dtype) not in ("torch.int64", "torch.int32"):
+            return self._gathered_in_parts(core, card, _checked(ids), stream)
+        if str(ids.dtype) not in ("torch.int64", "torch.int32"):
             raise TypeError(f"ids are int64 or int32, not {ids.dtype}")
         ids = ids.contiguous()
         out = card.empty(tuple(ids.shape) + self.shape[1:], self.dtype)
         if out.numel():
             core.gather_there(ids.data_ptr(), ids.itemsize == 8, ids.numel(), self.dtype, out.data_ptr(), stream)
+        return out
+
+    def _gathered_in_parts(self, core: _leat.DeviceRows, card: Card, wanted: Array, stream: int) -> Any:
+        """Of ids that are here: the card gathers those of a part while the next ones are looked at and sent."""
+        out = card.empty(wanted.shape + self.shape[1:], self.dtype)
+        ids, wide, n = wanted.reshape(-1), wanted.itemsize == 8, wanted.size
+        row_bytes = out.nbytes // n if n else 0
+        begin, part = 0, FIRST_PART
+        while begin < n:
+            end = min(begin + part, n)
+            core.look(ids, wide, begin, end)
+            if row_bytes:
+                there = card.ids(ids[begin:end])
+                place = out.data_ptr() + begin * row_bytes
+                core.gather_there(there.data_ptr(), wide, end - begin, self.dtype, place, stream)
+            begin, part = end, 2 * part
         return out
 
     def synchronize(self) -> None:
