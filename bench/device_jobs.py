@@ -4,7 +4,8 @@
 
 Each training is a process with a network of its own, and reads photos of the same pack (device_photos.py has photos,
 copies and steps). The network is so small, and leat has so few cores, that trainings wait for photos: what a loader
-costs is what is compared, not how several trainings share the card. Loaders share the cores among them; the port's has all of these. For each way there is a line:
+costs is what is compared, not how several trainings share the card. Loaders share the cores among them; the port's has
+all of these. For each way there is a line:
 
     photos_per_s   of all trainings together, in the measured seconds
     cpu_ms         CPU time of all processes, the port's too, for a photo that is trained on

@@ -115,7 +115,8 @@ def training(device: str, widths: tuple[int, ...] = (64, 128, 256, 512), shrunk:
     torch.manual_seed(0)
     stem = nn.Sequential(nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, 2, 1))
     blocks = [Residual(b, c) for b, c in zip((64, *widths), widths)]
-    net = nn.Sequential(nn.AvgPool2d(shrunk), *stem, *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(widths[-1], 100)).to(device)
+    head = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(widths[-1], 100)]
+    net = nn.Sequential(nn.AvgPool2d(shrunk), *stem, *blocks, *head).to(device)
     optimiser = torch.optim.SGD(net.parameters(), 1e-3, momentum=0.9)
     labels = torch.zeros(4096, dtype=torch.int64, device=device)
 
