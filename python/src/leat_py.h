@@ -331,6 +331,8 @@ extern _Thread_local struct py_waiting py_waiting;
 PyObject *py_dataset_zip(PyObject *module, PyObject *args);
 PyObject *py_dataset_windows(PyObject *module, PyObject *args);
 PyObject *py_arrays_make(PyObject *module, PyObject *args);
+PyObject *py_stored_make(PyObject *module, PyObject *args);
+PyObject *py_matrix_entries(PyObject *module, PyObject *args);
 PyObject *py_lent_make(PyObject *module, PyObject *schema);
 PyObject *py_dataset_lend(PyObject *self, PyObject *args);
 PyObject *py_source_make(PyObject *module, PyObject *args);

@@ -266,6 +266,8 @@ static PyMethodDef functions[] = {
     {"windows", py_dataset_windows, METH_VARARGS, "windows(dataset, field, length, stride, tail): parts of records"},
     {"arrays", py_arrays_make, METH_VARARGS, "arrays(schema, count, [(address, stride)], keep): a data set"},
     {"source", py_source_make, METH_VARARGS, "source(schema, count, version, reader, timeout_s, warn_s): a data set"},
+    {"matrix_entries", py_matrix_entries, METH_VARARGS, "matrix_entries(path, text, line, ...): of Matrix Market"},
+    {"stored", py_stored_make, METH_VARARGS, "stored(schema, count, version, values, columns, ...): rows in files"},
     {"source_serve", py_source_serve, METH_O, "source_serve(capsule, /): the thread of a source"},
     {"concat", py_dataset_concat, METH_O, "concat(datasets, /): several data sets as one"},
     {"writer_join", py_writer_join, METH_VARARGS,

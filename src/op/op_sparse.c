@@ -40,20 +40,19 @@ static int32_t column_at(const uint8_t *row, const struct leat_type *type, size_
     return column;
 }
 
+typedef int32_t __attribute__((aligned(1), may_alias)) unaligned;
+
 /* Whoever makes sparse rows vouches for their columns; here is the last place before memory is written by them. */
 static int check_columns(const struct leat_use *use, const char *output, const uint8_t *row, size_t n,
                          struct leat_error *error)
 {
-    int64_t before = -1;
-    bool good = true;
-    for (size_t k = 0; k < n; k++) {
-        const int32_t column = column_at(row, &use->in, n, k);
-        good &= column > before;
-        before = column;
-    }
-    if (good && before < use->in.columns)
+    const unaligned *columns = (const unaligned *)(row + n * leat_dtype_size(use->in.item));
+    bool good = !n || (columns[0] >= 0 && columns[n - 1] < use->in.columns);
+    for (size_t k = 1; k < n; k++)
+        good &= columns[k] > columns[k - 1];
+    if (good)
         return LEAT_OK;
-    before = -1;
+    int64_t before = -1;
     for (size_t k = 0; k < n; before = column_at(row, &use->in, n, k++))
         if (column_at(row, &use->in, n, k) <= before || column_at(row, &use->in, n, k) >= use->in.columns)
             return leat_fail(error, LEAT_E_DECODE,

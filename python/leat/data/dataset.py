@@ -24,6 +24,9 @@ from .positions import from_arrow
 from .schema import Field
 from .tokenizers import Tokenizers, compare
 
+if TYPE_CHECKING:
+    from .cells.opening import Cells
+
 LABELS = {"auto": 0, "folders": 1, "none": 2}
 _REMOTE = re.compile("https?://", re.IGNORECASE)
 RECHECK = {"first": 0, "always": 1, "never": 2}
@@ -49,6 +52,7 @@ class Dataset:
     def __init__(self, handle: _leat.Dataset, recipe: tuple[Any, ...]) -> None:
         self._handle = handle
         self._recipe = recipe
+        self._cells: Cells | None = None
         self._count = handle.count()
         self._fields: list[tuple[str, Field]] = [_schema.from_raw(raw) for raw in handle.fields()]
 
@@ -93,6 +97,56 @@ class Dataset:
     def classes(self) -> list[str]:
         """Names of the classes of the field ``label``, by number; empty if there are none."""
         return self._handle.classes()
+
+    def _known_cells(self) -> Cells | None:
+        """What is known of its cells, if it is a data set of cells, or a view of one."""
+        if self._cells is not None:
+            return self._cells
+        of = self._recipe[0]
+        if isinstance(of, Dataset):
+            return of._known_cells()
+        if of == "concat":
+            found = [d._known_cells() for d in self._recipe[1]]
+            first = found[0] if found else None
+            same = first is not None and all(
+                c is not None and c.genes is not None and np.array_equal(c.genes, first.genes) for c in found
+            )
+            return first if same else None
+        return None
+
+    @property
+    def genes(self) -> list[str]:
+        """Of a data set of cells: the names of the genes, which are the columns of ``X``.
+
+        Raises:
+            AttributeError: it has no genes, or does not know their names.
+        """
+        cells = self._known_cells()
+        if cells is not None and cells.genes is not None:
+            return [str(g) for g in cells.genes]
+        genes = self.metadata.get("genes")
+        if isinstance(genes, list):
+            return [str(g) for g in genes]
+        raise AttributeError("this data set knows no names of genes", name="genes", obj=self)
+
+    @property
+    def var(self) -> dict[str, np.ndarray[Any, Any]]:
+        """Of a data set of cells: what is known about each gene of ``X``, by name of the column; None where a value is
+        missing.
+
+        Raises:
+            AttributeError: it has no genes.
+        """
+        cells = self._known_cells()
+        if cells is None:
+            raise AttributeError("this data set is none of cells", name="var", obj=self)
+        return dict(cells.var)
+
+    @property
+    def categories(self) -> dict[str, list[str]]:
+        """Of a data set of cells: the labels that ``obs.NAME.code`` counts, by ``obs.NAME``; of others none."""
+        cells = self._known_cells()
+        return {} if cells is None else {name: list(labels) for name, labels in cells.categories.items()}
 
     @cached_property
     def metadata(self) -> dict[str, Any]:
@@ -333,7 +387,9 @@ class Dataset:
             return (_unpickle_open, (*self._recipe[1:], self.fingerprint))
         if self._recipe[0] == "concat":
             return (_unpickle_concat, self._recipe[1:])
-        if self._recipe[0] in ("arrays", "source", "zip", "windows"):
+        if self._recipe[0] == "stored":
+            raise TypeError("a field of a file of cells does not pickle by itself: pickle the data set of the file")
+        if self._recipe[0] in ("arrays", "source", "zip", "windows", "cells"):
             return (_unpickle_made, (*self._recipe, self.fingerprint))
         if self._recipe[1] == "select":
             return (_unpickle_view, (self._recipe[0], "packed", *_pack(self._recipe[2])))
@@ -423,6 +479,7 @@ def _unpickle_open(path: str | list[str], *args: Any) -> Dataset:
 
 def _unpickle_made(kind: str, *args: Any) -> Dataset:
     from . import made, windows
+    from .cells import opening
 
     *given, fingerprint = args
     dataset = (
@@ -432,6 +489,8 @@ def _unpickle_made(kind: str, *args: Any) -> Dataset:
         if kind == "source"
         else windows.windows(*given)
         if kind == "windows"
+        else opening.open_cells(*given)
+        if kind == "cells"
         else made.zipped(*given)
     )
     if dataset.fingerprint != fingerprint:
@@ -504,6 +563,25 @@ def _tables(src: Any, format: str) -> tuple[str, list[str]]:  # noqa: A002
     return "", []
 
 
+_CELLS = ("h5ad", "zarr", "10x", "scdl", "hdf5")
+
+
+def _cells(src: Any, format: str) -> tuple[str, list[str]]:  # noqa: A002
+    """The format of files of cells, or of arrays, and their paths, that `src` is; no paths: it is something else."""
+    listed = isinstance(src, Sequence) and not isinstance(src, (str, bytes))
+    if not listed and not isinstance(src, (str, os.PathLike)) or format not in ("auto", *_CELLS):
+        return "", []
+    paths = [p for one in (src if listed else [src]) for p in _expanded(os.fspath(one))]
+    kind = format
+    if format == "auto":
+        from .cells.recognise import kind_of
+
+        kinds = {kind_of(p) for p in paths}
+        if len(kinds) != 1 or (kind := kinds.pop()) == "":
+            return "", []
+    return kind, [p if _REMOTE.match(p) else os.path.abspath(p) for p in paths]
+
+
 def _chosen(fields: Sequence[str] | Mapping[str, str | None] | None) -> dict[str, str] | None:
     """Names of properties, each with the kind that is wanted; "": the one that it has."""
     if fields is None:
@@ -538,6 +616,9 @@ def open(  # noqa: A001
     fields: Sequence[str] | Mapping[str, str | None] | None = None,
     documents: str = "line",
     fill: Mapping[str, Any] | None = None,
+    genes: Sequence[str] | str | None = None,
+    gene_key: str | None = None,
+    genome: str | None = None,
 ) -> Dataset:
     """Opens a data set in place. Only headers and directories are read (of an IDX file and of annotations, all).
 
@@ -588,6 +669,11 @@ def open(  # noqa: A001
         fill: for Parquet and Arrow, the substitute for the missing values of columns: ``{"year": -1, "title": ""}``. A
             sample with a missing value is an error else, but for NaN among floats and null in JSON; to ``where`` it is
             NULL.
+        genes: of files of cells whose genes differ: ``"outer"``, those of any; ``"inner"``, those of all; or a list of
+            names (``docs/cells.md``).
+        gene_key: the column about genes by which those of several files are matched, such as ``"feature_id"``; None:
+            their names.
+        genome: of files of 10x Genomics with several, the one to read.
 
     Raises:
         FileNotFoundError: there is no such file or folder.
@@ -600,6 +686,16 @@ def open(  # noqa: A001
     """
     if fill is not None and not isinstance(fill, Mapping):
         raise TypeError(f"fill is a dict of names of columns to values, not {fill!r:.60}")
+    cells, files = _cells(src, format)
+    if files:
+        from .cells.opening import open_cells
+
+        given = None if fields is None else check.names("fields", fields)
+        more = {"genome": genome, "index_dir": None if index_dir is None else os.path.abspath(os.fspath(index_dir))}
+        return open_cells(files, cells, given, genes, gene_key, more)
+    for name, value in (("genes", genes), ("gene_key", gene_key), ("genome", genome)):
+        if value is not None:
+            raise ValueError(f"{name} is for files of cells, and {src!r:.60} is none")
     kind, tables = _tables(src, format)
     if tables:
         from .arrow import open_parquet

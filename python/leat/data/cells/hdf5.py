@@ -1,0 +1,100 @@
+"""Arrays of HDF5: h5py says where their chunks lie, leat reads them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...errors import CorruptError, FormatError, UnsupportedError
+from . import stored
+from .stored import CHUNK, Stored
+
+#: registered numbers of filters
+_DEFLATE, _SHUFFLE, _FLETCHER32, _LZF, _BLOSC, _ZSTD = 1, 2, 3, 32000, 32001, 32015
+_NAMES = {4: "szip", 5: "nbit", 6: "scale-offset", 307: "bzip2", 32004: "lz4", 32008: "bitshuffle", 32026: "blosc2"}
+
+
+class File:
+    """An open file of HDF5."""
+
+    def __init__(self, path: str) -> None:
+        h5py = stored.package("h5py", path)
+        self.path = path
+        self.sizes, self.times = stored.facts_of([path])
+        try:
+            self.root = h5py.File(path, "r")
+        except OSError as e:
+            raise FormatError(f"{path} is no file of HDF5, or a damaged one: {e}") from e
+        self.userblock = int(self.root.userblock_size)
+
+    def __enter__(self) -> File:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.root.close()
+
+    def describe(self, array: Any) -> Stored:
+        """A dataset of h5py. Whole arrays that lie in no piece of the file (compact, virtual) are refused."""
+        name = array.name.strip("/")
+        what = f"{self.path}, {name}"
+        dtype = stored.native(array.dtype, what)
+        if not array.shape:
+            raise FormatError(f"{what} is a single value, no array")
+        found = {"name": name, "dtype": dtype, "shape": tuple(map(int, array.shape)), "files": (self.path,)}
+        found |= {"sizes": self.sizes, "times": self.times}
+        swap = ((stored.SWAP, dtype.itemsize),) if not array.dtype.isnative and dtype.itemsize > 1 else ()
+        if array.is_virtual or array.external:
+            raise UnsupportedError(f"{what} lies in other files (virtual or external), which leat does not follow")
+        if array.chunks is None:
+            place = array.id.get_offset()
+            if place is None:
+                if 0 in array.shape:
+                    return Stored(**found)
+                return self._unwritten(array, found)
+            return Stored(**found, offset=int(place), filters=swap)
+        fill = np.asarray(array.fillvalue, dtype).tobytes()
+        filters = swap + self._filters(array, what)
+        return Stored(**found, chunk=tuple(array.chunks), chunks=self._table(array, what), filters=filters, fill=fill)
+
+    def _unwritten(self, array: Any, found: dict[str, Any]) -> Stored:
+        """Nothing of it was written; or it lies among the metadata (compact), where there is no place to read."""
+        if self.root and array.id.get_storage_size():
+            raise UnsupportedError(f"{self.path}, {found['name']} lies within the metadata of the file (compact layout)")
+        table = np.zeros(1, CHUNK)
+        table["offset"] = stored.MISSING
+        fill = np.asarray(array.fillvalue, found["dtype"]).tobytes()
+        return Stored(**found, chunk=found["shape"], chunks=table, fill=fill)
+
+    def _filters(self, array: Any, what: str) -> tuple[tuple[int, int], ...]:
+        plist = array.id.get_create_plist()
+        known = {_DEFLATE: stored.ZLIB, _FLETCHER32: stored.FLETCHER32, _LZF: stored.LZF, _BLOSC: stored.BLOSC}
+        known |= {_ZSTD: stored.ZSTD}
+        found = list[tuple[int, int]]()
+        for i in range(plist.get_nfilters()):
+            number, _, values, name = plist.get_filter(i)
+            if number == _SHUFFLE:
+                found.append((stored.SHUFFLE, int(values[0]) if values else array.dtype.itemsize))
+            elif number in known:
+                found.append((known[number], 0))
+            else:
+                text = _NAMES.get(number) or bytes(name).decode(errors="replace") or "unknown"
+                raise UnsupportedError(f"{what} is stored with filter {number} ({text}), which leat does not decode")
+        return tuple(found)
+
+    def _table(self, array: Any, what: str) -> np.ndarray[Any, Any]:
+        grid = [-(-n // c) for n, c in zip(array.shape, array.chunks, strict=True)]
+        table = np.zeros(int(np.prod(grid, dtype=object)), CHUNK)
+        table["offset"] = stored.MISSING
+        steps = np.cumprod([1, *grid[:0:-1]])[::-1].tolist()
+        chunk = array.chunks
+
+        def take(info: Any) -> None:
+            at = sum(o // c * s for o, c, s in zip(info.chunk_offset, chunk, steps, strict=True))
+            table[at] = (info.byte_offset, info.size, 0, info.filter_mask)
+
+        try:
+            array.id.chunk_iter(take)
+        except (RuntimeError, OSError) as e:
+            raise CorruptError(f"{what}: its table of chunks is damaged: {e}") from e
+        return table

@@ -1,0 +1,302 @@
+"""Files of cells as one data set: their fields, and their genes in common."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from ...errors import InvalidError
+from .. import made
+from ..dataset import Dataset, concat
+from ..ragged import Ragged
+from ..schema import Field
+from . import kept, stored
+from .anndata import Column, Part, Reader
+from .stored import Array, Rows, Texts
+
+Genes = Literal["outer", "inner"] | Sequence[str] | None
+FORMATS = ("h5ad", "10x", "scdl", "zarr", "hdf5")
+
+
+def read_parts(
+    path: str,
+    format: str,  # noqa: A002
+    wanted: Callable[[str], bool],
+    options: dict[str, Any],
+) -> list[Part]:
+    """What a file has, of the fields that are wanted; one of SCDL may have several lists of genes."""
+    if format == "scdl":
+        from .scdl import read
+
+        return read(path, wanted)
+    index_dir: str | None = options.get("index_dir")
+    place = kept.place_of(path, "", index_dir)
+    lasting = format in ("h5ad", "10x") and options.get("genome") is None and os.path.isfile(path)
+    found = kept.load(place, path) if lasting else None
+    if found is None:
+        found = _read_part(path, format, wanted, options)
+        if lasting and (index_dir is not None or found.count >= kept.WORTH):
+            found = _read_part(path, format, lambda _: True, options)
+            if kept.can_be_kept(found):
+                kept.save(place, found)
+    found.fields = {name: rows for name, rows in found.fields.items() if wanted(name)}
+    found.columns = {
+        name: c
+        for name, c in found.columns.items()
+        if name == "name" or wanted(name) or wanted(f"{name}.code") or wanted(f"{name}.valid")
+    }
+    return [found]
+
+
+def _read_part(path: str, format: str, wanted: Callable[[str], bool], options: dict[str, Any]) -> Part:  # noqa: A002
+    if format == "zarr":
+        from .zarrs import open_group
+
+        return open_group(path, wanted, options.get("index_dir"))
+    if format == "10x" and os.path.isdir(path):
+        from .tenx import read_folder
+
+        return read_folder(path, wanted, options.get("genome"), options.get("index_dir"))
+    from .hdf5 import File
+
+    with File(path) as file:
+        if format == "10x":
+            from .tenx import read_h5
+
+            return read_h5(file, wanted, options.get("genome"))
+        if format == "hdf5":
+            from .plain import read_arrays
+
+            return read_arrays(path, file.root, file.describe, wanted)
+        return Reader(path, file.root, file.describe, options.get("index_dir")).read(wanted)
+
+
+def open_cells(
+    paths: Sequence[str],
+    format: str,  # noqa: A002
+    fields: Sequence[str] | None,
+    genes: Genes,
+    gene_key: str | None,
+    options: dict[str, Any],
+) -> Dataset:
+    """A data set of files of one format, one after the other."""
+    chosen = None if fields is None else list(fields)
+
+    def wanted(name: str) -> bool:
+        return chosen is None or name in chosen
+
+    parts = [part for path in paths for part in read_parts(path, format, wanted, options)]
+    joined = Joined(parts, genes, gene_key)
+    names = joined.names(chosen)
+    datasets = [joined.dataset(i, names) for i in range(len(parts))]
+    whole = datasets[0] if len(datasets) == 1 else concat(datasets)
+    recipe = ("cells", list(paths), format, chosen, genes if isinstance(genes, (str, type(None))) else list(genes))
+    found = Dataset(whole._part(), (*recipe, gene_key, options))
+    found._cells = Cells(joined)
+    return found
+
+
+class Cells:
+    """What is known of the cells of a data set beside its fields.
+
+    Attributes:
+        genes: of `X`; `raw_genes`: of ``raw.X``: the names of its columns.
+        var: columns about these genes, by name, of the first file that has them.
+        categories: of fields of texts by numbers, by their name: what ``NAME.code`` counts.
+    """
+
+    def __init__(self, joined: Joined) -> None:
+        self.genes, self.raw_genes, self.var = joined.genes, joined.raw_genes, joined.var
+        self.categories = joined.categories
+        self.shared = joined.shared
+
+
+class Joined:
+    """Files whose fields and genes are brought together."""
+
+    def __init__(self, parts: list[Part], genes: Genes, gene_key: str | None) -> None:
+        self.parts, self.categories = parts, dict[str, list[str]]()
+        keys = [_keys(p.path, p.genes, p.var, gene_key) for p in parts]
+        raw = [_keys(p.path, p.raw_genes, p.raw_var, gene_key) for p in parts]
+        self.shared = _shared(keys)
+        self.genes, self.maps = _unified([p.path for p in parts], keys, genes, "X")
+        self.raw_genes, self.raw_maps = None, [None] * len(parts)
+        if any("raw.X" in p.fields for p in parts):
+            self.raw_genes, self.raw_maps = _unified([p.path for p in parts], raw, genes, "raw.X")
+        self.var = self._var(keys)
+        self.codes: list[dict[str, Array]] = [{} for _ in parts]
+        self._unify_categories()
+        for part, own, raw_map in zip(parts, self.maps, self.raw_maps, strict=True):
+            for name, rows in part.fields.items():
+                columns, made_of = (raw_map, self.raw_genes) if name == "raw.X" else (own, self.genes)
+                if columns is not None and made_of is not None and (name in ("X", "raw.X") or name.startswith("layers.")):
+                    part.fields[name] = rows.mapped(columns, len(made_of))
+
+    def _var(self, keys: list[Array | None]) -> dict[str, Array]:
+        """Columns about the genes that result, of the first file that has each gene."""
+        if self.genes is None:
+            return {}
+        if self.maps[0] is None:
+            return self.parts[0].var
+        place = {g: i for i, g in enumerate(self.genes)}
+        found: dict[str, Array] = {}
+        for part, own in zip(self.parts, keys, strict=True):
+            if own is None:
+                continue
+            at = np.array([place.get(g, -1) for g in own], np.int64)
+            for name, values in part.var.items():
+                to = found.setdefault(name, np.full(len(self.genes), None, object))
+                fresh = (at >= 0) & np.array([to[i] is None for i in np.maximum(at, 0)], bool)
+                to[at[fresh]] = values[fresh]
+        return found
+
+    def _unify_categories(self) -> None:
+        """Numbers of categories that mean the same in all files."""
+        for name in {n for p in self.parts for n in p.columns}:
+            columns = [p.columns.get(name) for p in self.parts]
+            if not all(c is not None and c.codes is not None for c in columns):
+                continue
+            known: dict[str, int] = {}
+            for i, column in enumerate(columns):
+                if column is None or column.codes is None or column.categories is None:
+                    continue
+                labels = column.categories.strings().tolist()
+                numbers = np.array([known.setdefault(t, len(known)) for t in labels] + [-1], np.int32)
+                self.codes[i][name] = numbers[column.codes]
+            self.categories[name] = list(known)
+
+    def names(self, chosen: list[str] | None) -> list[str]:
+        """The fields of all files, in the order of `chosen` or of the first file."""
+        each = [self._kinds(i) for i in range(len(self.parts))]
+        if chosen is not None:
+            for name in chosen:
+                for part, kinds in zip(self.parts, each, strict=True):
+                    if name not in kinds:
+                        raise KeyError(f"{part.path} has no field {name!r}: it has {', '.join(kinds)}")
+            names = chosen
+        else:
+            names = [n for n in each[0] if all(n in kinds for kinds in each)]
+            lost = sorted({n for kinds in each for n in kinds} - set(names))
+            if lost:
+                warnings.warn(f"fields that not all files have are left out: {', '.join(lost)}", stacklevel=4)
+        for name in names:
+            kinds = {str(k[name]): part.path for k, part in zip(each, self.parts, strict=True)}
+            if len(kinds) > 1:
+                told = "; ".join(f"{kind} in {path}" for kind, path in kinds.items())
+                raise InvalidError(f"field {name!r} differs among the files: {told}. fields= leaves it out")
+        return names
+
+    def _kinds(self, i: int) -> dict[str, Field | str]:
+        part = self.parts[i]
+        found: dict[str, Field | str] = {n: rows.kind for n, rows in part.fields.items()}
+        for name, column in part.columns.items():
+            found[name] = "str" if column.codes is not None or isinstance(column.values, Texts) else str(
+                np.asarray(column.values).dtype
+            )
+            if column.codes is not None:
+                found[f"{name}.code"] = "int32"
+            if column.valid is not None:
+                found[f"{name}.valid"] = "bool"
+        return found
+
+    def dataset(self, i: int, names: list[str]) -> Dataset:
+        """The data set of one file."""
+        part = self.parts[i]
+        found = {name: self._field(part, i, name) for name in names}
+        if not found:
+            raise InvalidError(f"{part.path} has none of the fields that are wanted")
+        return made.zipped(found, True) if len(found) > 1 else next(iter(found.values()))
+
+    def _field(self, part: Part, i: int, name: str) -> Dataset:
+        if name in part.fields:
+            return stored.dataset_of(name, part.fields[name])
+        base, _, last = name.rpartition(".")
+        if name not in part.columns:
+            column = part.columns[base]
+            return _column(name, Column(self.codes[i].get(base, column.codes) if last == "code" else column.valid))
+        return _column(name, part.columns[name])
+
+
+def _column(name: str, column: Column) -> Dataset:
+    values: Any = column.values
+    if column.codes is not None and column.categories is not None:
+        values = column.categories.take(column.codes)
+    known = hashlib.blake2b(digest_size=16)
+    if isinstance(values, Texts):
+        known.update(values.offsets.tobytes() + values.values.tobytes())
+        rows: Any = Ragged(values.values, values.offsets)
+        return made.of_arrays({name: made._schema.as_field("str")}, {name: rows}, known.hexdigest())
+    known.update(np.ascontiguousarray(values).tobytes())
+    return made.of_arrays(None, {name: np.ascontiguousarray(values)}, known.hexdigest())
+
+
+def _keys(path: str, genes: Array | None, var: dict[str, Array], key: str | None) -> Array | None:
+    """What tells the genes of a file apart."""
+    if genes is None or key is None:
+        return genes
+    if key not in var:
+        raise InvalidError(f"{path} has no column {key!r} about its genes: it has {', '.join(var) or 'none'}")
+    return var[key]
+
+
+def _shared(keys: list[Array | None]) -> dict[str, int]:
+    """How many genes all files have, and how many any."""
+    sets = [set(k.tolist()) for k in keys if k is not None]
+    return {"all": len(set.intersection(*sets)), "any": len(set.union(*sets))} if sets else {}
+
+
+def _unified(
+    paths: list[str], keys: list[Array | None], genes: Genes, what: str
+) -> tuple[Array | None, list[Array | None]]:
+    """The genes that result, and for each file where its columns go; None: they stay."""
+    if any(k is None for k in keys):
+        return None, [None] * len(keys)
+    lists = [k.tolist() for k in keys if k is not None]
+    same = all(k == lists[0] for k in lists[1:])
+    if genes is None or (isinstance(genes, str) and same):
+        if not same:
+            raise InvalidError(_difference(paths, lists, what))
+        return keys[0], [None] * len(keys)
+    for path, names in zip(paths, lists, strict=True):
+        if len(set(names)) != len(names):
+            twice = next(n for i, n in enumerate(names) if n in names[:i])
+            raise InvalidError(
+                f"{path}: gene {twice!r} stands twice among the genes of {what}, so that genes cannot be matched: name a "
+                "column about them that tells them apart by gene_key="
+            )
+    if isinstance(genes, str):
+        if genes not in ("outer", "inner"):
+            raise ValueError(f"genes is 'outer', 'inner' or a list of names, not {genes!r}")
+        union = dict.fromkeys(g for names in lists for g in names)
+        wanted = list(union) if genes == "outer" else [g for g in lists[0] if all(g in set(k) for k in lists[1:])]
+    else:
+        wanted = [str(g) for g in genes]
+        known = {g for names in lists for g in names}
+        if lost := [g for g in wanted if g not in known]:
+            raise InvalidError(f"no file has the genes {', '.join(map(repr, lost[:5]))}{' ...' * (len(lost) > 5)}")
+    place = {g: i for i, g in enumerate(wanted)}
+    if len(place) != len(wanted) or not wanted:
+        raise InvalidError("genes has a name twice" if wanted else "no gene is in all files")
+    made_of = np.empty(len(wanted), object)
+    made_of[:] = wanted
+    return made_of, [np.array([place.get(g, -1) for g in names], np.int32) for names in lists]
+
+
+def _difference(paths: list[str], lists: list[list[str]], what: str) -> str:
+    other = next(i for i, names in enumerate(lists) if names != lists[0])
+    first, second = set(lists[0]), set(lists[other])
+    if first == second:
+        how = "the same genes in another order"
+    else:
+        only = [f"{len(a - b)} only in {p} ({', '.join(sorted(a - b)[:3])} ...)"
+                for a, b, p in ((first, second, paths[0]), (second, first, paths[other])) if a - b]
+        how = f"{len(first & second)} genes in common, " + ", ".join(only)
+    return (
+        f"the files have different genes of {what}: {paths[0]} has {len(lists[0])}, {paths[other]} {len(lists[other])}: "
+        f"{how}. genes='outer', 'inner' or a list of names says which to take; gene_key= names a column to match them by"
+    )

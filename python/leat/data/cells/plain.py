@@ -1,0 +1,48 @@
+"""Plain arrays of HDF5: those of one length, by their names, are the fields of a data set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ...errors import InvalidError, UnsupportedError
+from .anndata import Column, Part, texts
+from .stored import Rows, Stored, Texts, field_name
+
+
+def arrays_of(group: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Arrays of at least one dimension, of this group and those in it, by their names."""
+    for key in sorted(group.keys()):
+        child = group[key]
+        if hasattr(child, "keys"):
+            yield from arrays_of(child, f"{prefix}{key}/")
+        elif len(child.shape):
+            yield f"{prefix}{key}", child
+
+
+def read_arrays(
+    path: str, root: Any, describe: Callable[[Any], Stored], wanted: Callable[[str], bool]
+) -> Part:
+    """Names have ``_`` in the place of ``/``."""
+    found: dict[str, Any] = {}
+    for name, array in arrays_of(root):
+        as_field = field_name(name.replace("/", "_"))
+        if as_field in found:
+            raise InvalidError(f"{path}: two arrays would become the field {as_field!r}")
+        if wanted(as_field):
+            found[as_field] = array
+    lengths = {name: int(array.shape[0]) for name, array in found.items()}
+    if len(set(lengths.values())) > 1:
+        told = ", ".join(f"{name} {n}" for name, n in list(lengths.items())[:8])
+        raise InvalidError(f"{path}: arrays of several lengths ({told}): fields= names those that belong together")
+    if not found:
+        raise InvalidError(f"{path} has no arrays")
+    part = Part(path, next(iter(lengths.values())))
+    for name, array in found.items():
+        if array.dtype.kind in "OSUT":
+            part.columns[name] = Column(Texts.of(texts(array[:])))
+        elif array.dtype.names:
+            raise UnsupportedError(f"{path}, {name} holds records ({array.dtype}): fields= leaves it out")
+        else:
+            part.fields[name] = Rows(describe(array))
+    return part

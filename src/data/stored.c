@@ -1,0 +1,354 @@
+/*
+ * Data sets of arrays that lie in files (leat/stored.h): one field, whose values are computed.
+ *
+ *     dense rows    a part of an array each
+ *     sparse rows   pointers[i] to pointers[i + 1] of two arrays: values, and their columns
+ *
+ * Columns of a file become those of the field by `map`, and rise in the row that is made.
+ */
+#include "leat/stored.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/role.h"
+#include "format/chunked.h"
+#include "format/source.h"
+
+struct stored {
+    struct leat_field field;
+    uint64_t count;
+    struct leat_chunked *values, *columns; /* columns NULL: dense rows */
+    enum leat_dtype column_dtype;
+    const int64_t *pointers;
+    const int32_t *map;
+    uint64_t n_map;
+    uint32_t item;  /* bytes of a value */
+    uint64_t width; /* of dense rows: values in the file */
+    uint64_t made;  /* of dense rows: values of the field */
+    void (*release)(void *user);
+    void *user;
+};
+
+/* The memory of a call: a row as it is in the file, its columns as those of the field, and these with their places. */
+struct scratch {
+    uint8_t *stored, *values;
+    int32_t *columns;
+    uint32_t *places, *place_of; /* of a column */
+    uint64_t *bits;              /* of columns */
+    size_t stored_room, values_room, columns_room, places_room, place_of_room, bits_room;
+};
+
+static int no_memory(struct leat_error *error)
+{
+    return leat_fail(error, LEAT_E_NOMEM, "no memory for rows of stored arrays");
+}
+
+/* ---- dense rows ------------------------------------------------------------------------------ */
+
+static int make_dense(const struct stored *s, uint64_t sample, struct scratch *t, struct leat_values *out, size_t f,
+                      size_t i, struct leat_error *error)
+{
+    uint8_t *to = leat_values_room(out, f, i, s->made * s->item);
+    if (!to)
+        return no_memory(error);
+    if (!s->map)
+        return leat_chunked_read(s->values, sample * s->width, s->width, to, error);
+    if (!leat_grow(&t->values, &t->values_room, s->width * s->item, 1))
+        return no_memory(error);
+    const int rc = leat_chunked_read(s->values, sample * s->width, s->width, t->values, error);
+    memset(to, 0, s->made * s->item);
+    for (uint64_t k = 0; k < s->width && !rc; k++)
+        if (s->map[k] >= 0)
+            memcpy(to + (uint64_t)s->map[k] * s->item, t->values + k * s->item, s->item);
+    return rc;
+}
+
+/* ---- sparse rows ----------------------------------------------------------------------------- */
+
+static int fail_column(const struct stored *s, uint64_t sample, uint64_t k, const char *what, int64_t column,
+                       struct leat_error *error)
+{
+    uint64_t byte;
+    const char *path = leat_chunked_place(s->columns, (uint64_t)s->pointers[sample] + k, &byte);
+    return leat_fail_at(error, LEAT_E_DECODE, path, (int64_t)byte,
+                        "%s, %s, row %" PRIu64 ", value %" PRIu64 " (byte %" PRIu64 "): column %" PRId64 " %s", path,
+                        leat_chunked_name(s->columns), sample, k, byte, column, what);
+}
+
+/* Whether all n columns are below `most`; else *bad is the first that is not, and *column what it says. */
+#define TAKE(type)                                                                                                     \
+    {                                                                                                                  \
+        const type *from = (const void *)stored;                                                                       \
+        bool good = true;                                                                                              \
+        for (uint64_t k = 0; k < n; k++) {                                                                             \
+            good &= (uint64_t)from[k] < most;                                                                          \
+            to[k] = (int32_t)from[k];                                                                                  \
+        }                                                                                                              \
+        for (*bad = 0; !good && (uint64_t)from[*bad] < most; ++*bad)                                                   \
+            ;                                                                                                          \
+        *column = good ? 0 : (int64_t)from[*bad];                                                                      \
+        return good;                                                                                                   \
+    }
+
+static bool take_columns(enum leat_dtype dtype, const uint8_t *stored, uint64_t n, uint64_t most, int32_t *to,
+                         uint64_t *bad, int64_t *column)
+{
+    switch (dtype) {
+    case LEAT_I8:
+        TAKE(int8_t)
+    case LEAT_U8:
+        TAKE(uint8_t)
+    case LEAT_I16:
+        TAKE(int16_t)
+    case LEAT_U16:
+        TAKE(uint16_t)
+    case LEAT_I32:
+        TAKE(int32_t)
+    case LEAT_U32:
+        TAKE(uint32_t)
+    case LEAT_I64:
+        TAKE(int64_t)
+    default:
+        TAKE(uint64_t)
+    }
+}
+
+static bool rise(const int32_t *columns, uint64_t n)
+{
+    bool rises = true;
+    for (uint64_t k = 1; k < n; k++)
+        rises &= columns[k] > columns[k - 1];
+    return rises;
+}
+
+/* The places of `length` columns, -1 for none, in the order of the columns: *n of them in t->places, and t->columns are
+ * theirs then. False: one stands twice, *twice is the second place. With a bit for each column of the field there is
+ * nothing to be sorted. */
+static bool order(const struct stored *s, struct scratch *t, uint64_t length, uint64_t *n, uint64_t *twice)
+{
+    const uint64_t words = (uint64_t)s->field.columns / 64 + 1;
+    memset(t->bits, 0, words * sizeof *t->bits);
+    for (uint64_t k = 0; k < length; k++) {
+        const int32_t column = t->columns[k];
+        if (column < 0)
+            continue;
+        const uint64_t bit = UINT64_C(1) << (column & 63);
+        if (t->bits[column >> 6] & bit) {
+            *twice = k;
+            return false;
+        }
+        t->bits[column >> 6] |= bit;
+        t->place_of[column] = (uint32_t)k;
+    }
+    *n = 0;
+    for (uint64_t w = 0; w < words; w++)
+        for (uint64_t bits = t->bits[w]; bits; bits &= bits - 1) {
+            const int32_t column = (int32_t)(w << 6) + __builtin_ctzll(bits);
+            t->places[*n] = t->place_of[column];
+            t->columns[(*n)++] = column;
+        }
+    return true;
+}
+
+#define PICK(type)                                                                                                     \
+    {                                                                                                                  \
+        const type *v = (const void *)values;                                                                          \
+        for (uint64_t k = 0; k < n; k++)                                                                               \
+            memcpy(to + k * sizeof *v, &v[places[k]], sizeof *v);                                                      \
+    }
+
+static void pick(const uint8_t *values, uint32_t item, const uint32_t *places, uint64_t n, uint8_t *to)
+{
+    if (item == 8)
+        PICK(uint64_t)
+    else if (item == 4)
+        PICK(uint32_t)
+    else if (item == 2)
+        PICK(uint16_t)
+    else
+        PICK(uint8_t)
+}
+
+/* Columns that do not rise, or of which some are left out: in order, with their values. */
+static int make_ordered(const struct stored *s, uint64_t sample, uint64_t length, struct scratch *t,
+                        struct leat_values *out, size_t f, size_t i, struct leat_error *error)
+{
+    const uint64_t columns = (uint64_t)s->field.columns;
+    uint64_t n, twice;
+    if (!leat_grow(&t->places, &t->places_room, length + 1, sizeof *t->places) ||
+        !leat_grow(&t->bits, &t->bits_room, columns / 64 + 1, sizeof *t->bits) ||
+        !leat_grow(&t->place_of, &t->place_of_room, columns, sizeof *t->place_of) ||
+        !leat_grow(&t->values, &t->values_room, length * s->item + 1, 1))
+        return no_memory(error);
+    if (!order(s, t, length, &n, &twice))
+        return fail_column(s, sample, twice, "of the field stands twice in the row", t->columns[twice], error);
+    uint8_t *to = leat_values_room(out, f, i, n * (s->item + sizeof(int32_t)));
+    if (!to)
+        return no_memory(error);
+    const int rc = leat_chunked_read(s->values, (uint64_t)s->pointers[sample], length, t->values, error);
+    if (rc)
+        return rc;
+    pick(t->values, s->item, t->places, n, to);
+    memcpy(to + n * s->item, t->columns, n * sizeof(int32_t));
+    return LEAT_OK;
+}
+
+static int make_sparse(const struct stored *s, uint64_t sample, struct scratch *t, struct leat_values *out, size_t f,
+                       size_t i, struct leat_error *error)
+{
+    const uint64_t first = (uint64_t)s->pointers[sample], n = (uint64_t)s->pointers[sample + 1] - first,
+                   most = s->map ? s->n_map : (uint64_t)s->field.columns;
+    uint64_t bad;
+    int64_t column;
+    bool all = true;
+    if (n > UINT32_MAX)
+        return leat_fail(error, LEAT_E_DECODE, "%s, row %" PRIu64 ": %" PRIu64 " values in one row",
+                         leat_chunked_name(s->values), sample, n);
+    if (!leat_grow(&t->stored, &t->stored_room, n * leat_dtype_size(s->column_dtype) + 1, 1) ||
+        !leat_grow(&t->columns, &t->columns_room, n + 1, sizeof *t->columns))
+        return no_memory(error);
+    int rc = leat_chunked_read(s->columns, first, n, t->stored, error);
+    if (rc)
+        return rc;
+    if (!take_columns(s->column_dtype, t->stored, n, most, t->columns, &bad, &column))
+        return fail_column(s, sample, bad, "is beyond the columns of the file", column, error);
+    for (uint64_t k = 0; k < n && s->map; k++) {
+        t->columns[k] = s->map[t->columns[k]];
+        all &= t->columns[k] >= 0;
+    }
+    if (!all || !rise(t->columns, n))
+        return make_ordered(s, sample, n, t, out, f, i, error);
+    uint8_t *to = leat_values_room(out, f, i, n * (s->item + sizeof(int32_t)));
+    if (!to)
+        return no_memory(error);
+    memcpy(to + n * s->item, t->columns, n * sizeof(int32_t));
+    return leat_chunked_read(s->values, first, n, to, error);
+}
+
+/* ---- the source ------------------------------------------------------------------------------ */
+
+static int compute(void *user, const size_t *fields, size_t n_fields, const uint64_t *samples, size_t n,
+                   struct leat_values *out, size_t *failed, struct leat_error *error)
+{
+    const struct stored *s = user;
+    struct scratch t = {0};
+    *failed = n;
+    int rc = leat_chunked_check(s->values, error);
+    if (!rc && s->columns)
+        rc = leat_chunked_check(s->columns, error);
+    for (size_t i = 0; i < n && !rc; i++) {
+        const uint64_t first = s->columns ? (uint64_t)s->pointers[samples[i]] : samples[i] * s->width,
+                       length = s->columns ? (uint64_t)s->pointers[samples[i] + 1] - first : s->width;
+        leat_chunked_ahead(s->values, first, length);
+        if (s->columns)
+            leat_chunked_ahead(s->columns, first, length);
+    }
+    for (size_t f = 0; f < n_fields && !rc; f++)
+        for (size_t i = 0; i < n && !rc; i++) {
+            if (leat_values_cancelled(out))
+                rc = leat_fail(error, LEAT_E_CANCELLED, "reading was stopped");
+            else if ((rc = (s->columns ? make_sparse : make_dense)(s, samples[i], &t, out, f, i, error)))
+                *failed = i;
+        }
+    leat_free(t.stored);
+    leat_free(t.values);
+    leat_free(t.columns);
+    leat_free(t.places);
+    leat_free(t.place_of);
+    leat_free(t.bits);
+    return rc;
+}
+
+static void stored_close(void *user)
+{
+    struct stored *s = user;
+    leat_chunked_free(s->values);
+    leat_chunked_free(s->columns);
+    if (s->release)
+        s->release(s->user);
+    leat_free(s);
+}
+
+static int check_sparse(const struct stored *s, struct leat_error *error)
+{
+    const uint64_t values = leat_chunked_elements(s->values), columns = leat_chunked_elements(s->columns),
+                   most = values < columns ? values : columns;
+    const enum leat_dtype d = s->column_dtype;
+    if (s->field.role != LEAT_ROLE_SPARSE || d == LEAT_BOOL || d == LEAT_F16 || d == LEAT_BF16 || d == LEAT_F32 ||
+        d == LEAT_F64 || !leat_dtype_size(d))
+        return leat_fail(error, LEAT_E_INVALID, "%s is no field of sparse rows with columns that are integers",
+                         s->field.name);
+    for (uint64_t i = 0; i <= s->count; i++)
+        if (s->pointers[i] < (i ? s->pointers[i - 1] : 0) || (uint64_t)s->pointers[i] > most)
+            return leat_fail(error, LEAT_E_CORRUPT,
+                             "%s: pointer %" PRIu64 " is %" PRId64 ", behind %" PRId64 ", and there are %" PRIu64
+                             " values: pointers do not fall, and lead to values",
+                             leat_chunked_name(s->values), i, s->pointers[i], i ? s->pointers[i - 1] : 0, most);
+    return LEAT_OK;
+}
+
+static int check_map(const struct stored *s, struct leat_error *error)
+{
+    const int64_t most = s->columns ? s->field.columns : (int64_t)s->made;
+    for (uint64_t i = 0; s->map && i < s->n_map; i++)
+        if (s->map[i] >= most)
+            return leat_fail(error, LEAT_E_INVALID, "%s: column %" PRIu64 " would become %d of %" PRId64, s->field.name,
+                             i, (int)s->map[i], most);
+    return LEAT_OK;
+}
+
+static int open_stored(struct stored *s, const struct leat_stored_rows *r, struct leat_error *error)
+{
+    int rc = leat_chunked_new(&r->values, &s->values, error);
+    if (!rc && r->columns)
+        rc = leat_chunked_new(r->columns, &s->columns, error);
+    if (rc)
+        return rc;
+    s->item = r->values.item;
+    if (s->columns) {
+        if (r->values.ndim != 1 || r->columns->ndim != 1 || r->columns->item != leat_dtype_size(s->column_dtype) ||
+            s->item != leat_dtype_size(s->field.item))
+            return leat_fail(error, LEAT_E_INVALID, "%s: values and columns are arrays of one dimension", r->field.name);
+        return check_sparse(s, error);
+    }
+    s->made = 1;
+    for (unsigned d = 0; d < s->field.ndim; d++)
+        if (s->field.shape[d] < 0 || !leat_mul_u64(s->made, (uint64_t)s->field.shape[d], &s->made))
+            s->made = UINT64_MAX;
+    s->width = r->values.shape[0] ? leat_chunked_elements(s->values) / r->values.shape[0] : s->made;
+    if (s->item != leat_dtype_size(s->field.dtype) || r->values.shape[0] != s->count ||
+        s->width != (s->map ? s->n_map : s->made) || s->made > INT64_MAX / 16)
+        return leat_fail(error, LEAT_E_INVALID, "%s: its rows are not those of the array", r->field.name);
+    return LEAT_OK;
+}
+
+int leat_dataset_from_stored(const struct leat_stored_rows *rows, uint64_t count, const char *version,
+                             void (*release)(void *user), void *user, struct leat_dataset **out,
+                             struct leat_error *error)
+{
+    struct leat_error unused;
+    error = error ? error : &unused;
+    *out = NULL;
+    struct stored *s = leat_new(struct stored);
+    if (!s)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a data set");
+    s->field = rows->field;
+    s->count = count;
+    s->column_dtype = rows->column_dtype;
+    s->pointers = rows->pointers;
+    s->map = rows->map;
+    s->n_map = rows->n_map;
+    int rc = open_stored(s, rows, error);
+    rc = rc ? rc : check_map(s, error);
+    rc = rc ? rc : leat_dataset_from_source(&rows->field, 1, count, version, compute, stored_close, s, out, error);
+    if (rc) {
+        stored_close(s);
+        return rc;
+    }
+    s->release = release;
+    s->user = user;
+    return LEAT_OK;
+}

@@ -1,0 +1,406 @@
+/*
+ *     chunks of the grid          band 0  [ 0 ][ 1 ][ 2 ]       a band is all rows of one row of chunks, decoded: a
+ *                                 band 1  [ 3 ][ 4 ][ 5 ]       block in the sense of io/blocks.h
+ *
+ * An array without chunks is read from its file as it is.
+ */
+#include "format/chunked.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "io/blocks.h"
+#include "io/filters.h"
+
+/* Files that stay open: a folder of chunks has one for each, which is opened when it is read. */
+enum { OPEN_FILES = 16, REMOTE_BLOCK = 256 << 10 };
+
+struct leat_chunked {
+    struct leat_stored_array a;
+    uint64_t elements, row; /* row: elements of one entry of the first dimension */
+    uint64_t grid[LEAT_STORED_DIMS], chunk_elements;
+    uint64_t *starts; /* of bands, bytes */
+    char *names;
+    const char **files;
+    uint64_t *sizes;
+    int64_t *times;
+    /* Opened when they are first needed, under `opening`. */
+    struct leat_io_file *open[OPEN_FILES];
+    uint64_t stamps[OPEN_FILES];
+    struct leat_io_file *decoded; /* blocks; NULL until the first read, and of an array without chunks */
+};
+
+/* ---- fork: the lock is never one that another thread held ------------------------------------ */
+
+static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&opening);
+}
+
+static void after_fork(void)
+{
+    pthread_mutex_unlock(&opening);
+}
+
+static void start_once(void)
+{
+    pthread_atfork(before_fork, after_fork, after_fork);
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+static int changed(const char *path, struct leat_error *error)
+{
+    return leat_fail_at(error, LEAT_E_CHANGED, path, LEAT_NO_OFFSET,
+                        "%s is another file than the one that was opened: open it again", path);
+}
+
+static int open_file(struct leat_chunked *c, uint64_t i, struct leat_io_file **out, struct leat_error *error)
+{
+    struct leat_io_file *raw;
+    int rc = leat_io_open(c->files[i], out, error);
+    if (rc)
+        return rc;
+    const bool other = (c->a.sizes && c->sizes[i] != LEAT_STORED_MISSING && (*out)->size != c->sizes[i]) ||
+                       (c->a.times && c->times[i] && (*out)->mtime_ns && (*out)->mtime_ns != c->times[i]);
+    if (other)
+        rc = changed(c->files[i], error);
+    if (!rc && leat_io_is_remote(c->files[i])) {
+        raw = *out;
+        rc = leat_blocks_over(raw, REMOTE_BLOCK, true, NULL, NULL, out, error);
+        leat_io_release(raw);
+        return rc;
+    }
+    if (rc)
+        leat_io_release(*out);
+    return rc;
+}
+
+/* Release it afterwards. */
+static int file_of(struct leat_chunked *c, uint64_t i, struct leat_io_file **out, struct leat_error *error)
+{
+    uint64_t size;
+    if (c->a.n_files > OPEN_FILES)
+        return open_file(c, i, out, error);
+    int rc = LEAT_OK;
+    pthread_mutex_lock(&opening);
+    if (!c->open[i] && !(rc = open_file(c, i, &c->open[i], error)) &&
+        (rc = leat_io_stamp(c->open[i], &c->stamps[i], &size, error))) {
+        leat_io_release(c->open[i]);
+        c->open[i] = NULL;
+    }
+    if (rc)
+        c->open[i] = NULL;
+    else
+        *out = leat_io_retain(c->open[i]);
+    pthread_mutex_unlock(&opening);
+    return rc;
+}
+
+int leat_chunked_check(struct leat_chunked *c, struct leat_error *error)
+{
+    if (c->a.n_files > OPEN_FILES)
+        return LEAT_OK; /* each is compared when it is opened */
+    for (uint64_t i = 0; i < c->a.n_files; i++) {
+        struct leat_io_file *file;
+        uint64_t stamp, size;
+        int rc = file_of(c, i, &file, error);
+        if (rc)
+            return rc;
+        rc = leat_io_stamp(file, &stamp, &size, error);
+        leat_io_release(file);
+        if (rc || stamp != c->stamps[i])
+            return rc ? rc : changed(c->files[i], error);
+    }
+    return LEAT_OK;
+}
+
+/* ---- decoding -------------------------------------------------------------------------------- */
+
+static void fill(const struct leat_chunked *c, uint8_t *to, uint64_t elements)
+{
+    for (uint64_t i = 0; i < elements; i++)
+        memcpy(to + i * c->a.item, c->a.fill, c->a.item);
+}
+
+static int damaged(const struct leat_chunked *c, const struct leat_stored_chunk *k, uint64_t number, const char *what,
+                   struct leat_error *error)
+{
+    const char *path = c->files[k->file];
+    return leat_fail_at(error, LEAT_E_DECODE, path, k->offset <= INT64_MAX ? (int64_t)k->offset : LEAT_NO_OFFSET,
+                        "%s, %s: chunk %" PRIu64 " at byte %" PRIu64 " is damaged: %s", path, c->a.name, number,
+                        k->offset, what);
+}
+
+/* Of a chunk, all its elements. */
+static int read_chunk(struct leat_chunked *c, uint64_t number, uint8_t *to, struct leat_error *error)
+{
+    const struct leat_stored_chunk *k = &c->a.chunks[number];
+    const uint64_t room = c->chunk_elements * c->a.item;
+    struct leat_io_file *file;
+    const char *what;
+    if (k->offset == LEAT_STORED_MISSING) {
+        fill(c, to, c->chunk_elements);
+        return LEAT_OK;
+    }
+    int rc = file_of(c, k->file, &file, error);
+    if (rc)
+        return rc;
+    const uint64_t bytes = k->bytes == LEAT_STORED_MISSING ? file->size : k->bytes;
+    uint8_t *stored = NULL;
+    if (k->offset > file->size || bytes > file->size - k->offset)
+        rc = damaged(c, k, number, "it leads beyond the file, which was cut", error);
+    else if (!(stored = leat_alloc(bytes ? bytes : 1)))
+        rc = leat_fail(error, LEAT_E_NOMEM, "no memory to read %" PRIu64 " bytes of %s", bytes, file->path);
+    else
+        rc = leat_io_read(file, k->offset, bytes, stored, error);
+    if (!rc && !leat_filters_undo(c->a.filters, c->a.n_filters, k->mask, stored, bytes, to, room, &what))
+        rc = damaged(c, k, number, what, error);
+    leat_io_release(file);
+    leat_free(stored);
+    return rc == LEAT_E_CORRUPT ? LEAT_E_DECODE : rc;
+}
+
+/* The part of a chunk that lies in the array: `at` are its place in the grid. Dimension d and those below. */
+static void scatter(const struct leat_chunked *c, unsigned d, const uint64_t *at, const uint8_t *from, uint64_t step,
+                    uint8_t *to, uint64_t width)
+{
+    const uint64_t chunk = c->a.chunk[d], begin = d ? at[d] * chunk : 0,
+                   left = d ? c->a.shape[d] - begin : c->a.shape[0] - at[0] * chunk, n = left < chunk ? left : chunk;
+    if (d + 1 == c->a.ndim) {
+        memcpy(to + begin * c->a.item, from, n * c->a.item);
+        return;
+    }
+    const uint64_t below = width / c->a.shape[d + 1], part = step / c->a.chunk[d + 1];
+    for (uint64_t i = 0; i < n; i++)
+        scatter(c, d + 1, at, from + i * step * c->a.item, part, to + (begin + i) * width * c->a.item, below);
+}
+
+static int decode_band(void *user, size_t band, uint8_t *to, struct leat_error *error)
+{
+    struct leat_chunked *c = user;
+    uint64_t across = 1, at[LEAT_STORED_DIMS] = {band};
+    for (unsigned d = 1; d < c->a.ndim; d++)
+        across *= c->grid[d];
+    const uint64_t bytes = c->chunk_elements * c->a.item;
+    if (across == 1 && c->starts[band + 1] - c->starts[band] == bytes)
+        return read_chunk(c, band, to, error);
+    uint8_t *chunk = leat_alloc(bytes);
+    if (!chunk)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a chunk of %" PRIu64 " bytes", bytes);
+    int rc = LEAT_OK;
+    for (uint64_t i = 0; i < across && !rc; i++) {
+        uint64_t rest = i;
+        for (unsigned d = c->a.ndim; --d > 0; rest /= c->grid[d])
+            at[d] = rest % c->grid[d];
+        if ((rc = read_chunk(c, band * across + i, chunk, error)))
+            break;
+        const uint64_t step = c->chunk_elements / c->a.chunk[0];
+        scatter(c, 0, at, chunk, step, to, c->row);
+    }
+    leat_free(chunk);
+    return rc;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static int open_bands(struct leat_chunked *c, struct leat_io_file **out, struct leat_error *error)
+{
+    const struct leat_blocks blocks = {
+        .path = c->files[0], .n = c->grid[0], .starts = c->starts, .decode = decode_band, .user = c};
+    int rc = LEAT_OK;
+    pthread_mutex_lock(&opening);
+    if (!c->decoded)
+        rc = leat_blocks_open(&blocks, &c->decoded, error);
+    *out = c->decoded;
+    pthread_mutex_unlock(&opening);
+    return rc;
+}
+
+int leat_chunked_read(struct leat_chunked *c, uint64_t first, uint64_t n, void *to, struct leat_error *error)
+{
+    struct leat_io_file *file;
+    const uint64_t item = c->a.item;
+    if (!n)
+        return LEAT_OK;
+    if (first > c->elements || n > c->elements - first)
+        return leat_fail(error, LEAT_E_DECODE, "%s has %" PRIu64 " values, not %" PRIu64, c->a.name, c->elements,
+                         first + n);
+    int rc = c->a.n_chunks ? open_bands(c, &file, error) : file_of(c, 0, &file, error);
+    if (rc)
+        return rc;
+    if (c->a.n_chunks)
+        return leat_io_read(file, first * item, n * item, to, error);
+    const uint64_t at = c->a.offset + first * item;
+    rc = at > file->size || n * item > file->size - at
+             ? leat_fail_at(error, LEAT_E_CHANGED, file->path, LEAT_NO_OFFSET, "%s was cut: %s leads beyond it",
+                            file->path, c->a.name)
+             : leat_io_read(file, at, n * item, to, error);
+    leat_io_release(file);
+    for (unsigned i = 0; i < c->a.n_filters && !rc; i++) { /* of SWAP alone */
+        uint8_t *p = to;
+        for (uint64_t k = 0; k < n; k++, p += item)
+            for (uint64_t b = 0; b < item / 2; b++) {
+                const uint8_t byte = p[b];
+                p[b] = p[item - 1 - b];
+                p[item - 1 - b] = byte;
+            }
+    }
+    return rc;
+}
+
+void leat_chunked_ahead(struct leat_chunked *c, uint64_t first, uint64_t n)
+{
+    struct leat_io_file *file;
+    if (!n || !leat_io_is_remote(c->files[0]) || c->a.n_files > OPEN_FILES || first + n > c->elements)
+        return;
+    if (!c->a.n_chunks) {
+        if (file_of(c, 0, &file, NULL))
+            return;
+        leat_blocks_ahead(file, c->a.offset + first * c->a.item, n * c->a.item);
+        leat_io_release(file);
+        return;
+    }
+    uint64_t across = 1;
+    for (unsigned d = 1; d < c->a.ndim; d++)
+        across *= c->grid[d];
+    const uint64_t from = first / c->row / c->a.chunk[0], to = (first + n - 1) / c->row / c->a.chunk[0];
+    for (uint64_t i = from * across; i < (to + 1) * across; i++) {
+        const struct leat_stored_chunk *k = &c->a.chunks[i];
+        if (k->offset == LEAT_STORED_MISSING || k->bytes == LEAT_STORED_MISSING || file_of(c, k->file, &file, NULL))
+            continue;
+        leat_blocks_ahead(file, k->offset, k->bytes);
+        leat_io_release(file);
+    }
+}
+
+uint64_t leat_chunked_elements(const struct leat_chunked *c)
+{
+    return c->elements;
+}
+
+const char *leat_chunked_name(const struct leat_chunked *c)
+{
+    return c->a.name;
+}
+
+const char *leat_chunked_place(const struct leat_chunked *c, uint64_t element, uint64_t *byte)
+{
+    *byte = c->a.offset + element * c->a.item;
+    if (!c->a.n_chunks)
+        return c->files[0];
+    const struct leat_stored_chunk *k = &c->a.chunks[element / c->row / c->a.chunk[0] * (c->a.n_chunks / c->grid[0])];
+    *byte = k->offset;
+    return c->files[k->offset == LEAT_STORED_MISSING ? 0 : k->file];
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static int check_chunks(const struct leat_chunked *c, struct leat_error *error)
+{
+    const struct leat_stored_array *a = &c->a;
+    uint64_t n = 1, bytes;
+    for (unsigned d = 0; d < a->ndim; d++)
+        if (!leat_mul_u64(n, c->grid[d], &n))
+            n = UINT64_MAX;
+    if (n != a->n_chunks || !leat_mul_u64(c->chunk_elements, a->item, &bytes) || bytes > SIZE_MAX / 4)
+        return leat_fail(error, LEAT_E_INVALID, "%s has a table of %" PRIu64 " chunks, not of %" PRIu64, a->name,
+                         a->n_chunks, n);
+    for (uint64_t i = 0; i < n; i++)
+        if (a->chunks[i].offset != LEAT_STORED_MISSING && a->chunks[i].file >= a->n_files)
+            return leat_fail(error, LEAT_E_INVALID, "%s: chunk %" PRIu64 " is in a file that is not named", a->name, i);
+    return LEAT_OK;
+}
+
+static int check(struct leat_chunked *c, struct leat_error *error)
+{
+    const struct leat_stored_array *a = &c->a;
+    bool good = a->item >= 1 && a->item <= sizeof a->fill && a->ndim >= 1 && a->ndim <= LEAT_STORED_DIMS &&
+                a->n_filters <= LEAT_STORED_FILTERS && a->n_files;
+    c->elements = c->chunk_elements = c->row = 1;
+    for (unsigned d = 0; good && d < a->ndim; d++) {
+        good = leat_mul_u64(c->elements, a->shape[d], &c->elements) && (!d || leat_mul_u64(c->row, a->shape[d], &c->row));
+        if (a->n_chunks && good) {
+            good = a->chunk[d] && leat_mul_u64(c->chunk_elements, a->chunk[d], &c->chunk_elements);
+            c->grid[d] = good ? (a->shape[d] + a->chunk[d] - 1) / a->chunk[d] : 0;
+        }
+    }
+    uint64_t bytes;
+    if (!good || !leat_mul_u64(c->elements, a->item, &bytes) || bytes > INT64_MAX)
+        return leat_fail(error, LEAT_E_INVALID, "%s is no array that leat reads: its sizes make no sense", a->name);
+    for (unsigned i = 0; i < a->n_filters; i++)
+        if (!leat_filters_know(&a->filters[i]) || (!a->n_chunks && a->filters[i].kind != LEAT_FILTER_SWAP))
+            return leat_fail(error, LEAT_E_UNSUPPORTED, "%s is stored with a filter that leat does not know", a->name);
+    return a->n_chunks ? check_chunks(c, error) : LEAT_OK;
+}
+
+static bool copy_names(struct leat_chunked *c, const struct leat_stored_array *a)
+{
+    size_t bytes = strlen(a->name) + 1;
+    for (uint64_t i = 0; i < a->n_files; i++)
+        bytes += strlen(a->files[i]) + 1;
+    c->names = leat_alloc(bytes);
+    c->files = leat_new_array(a->n_files ? a->n_files : 1, sizeof *c->files);
+    c->sizes = a->sizes ? leat_new_array(a->n_files, sizeof *c->sizes) : NULL;
+    c->times = a->times ? leat_new_array(a->n_files, sizeof *c->times) : NULL;
+    if (!c->names || !c->files || (a->sizes && !c->sizes) || (a->times && !c->times))
+        return false;
+    char *to = c->names;
+    c->a.name = memcpy(to, a->name, strlen(a->name) + 1);
+    to += strlen(a->name) + 1;
+    for (uint64_t i = 0; i < a->n_files; i++) {
+        c->files[i] = memcpy(to, a->files[i], strlen(a->files[i]) + 1);
+        to += strlen(a->files[i]) + 1;
+    }
+    if (a->sizes)
+        memcpy(c->sizes, a->sizes, a->n_files * sizeof *c->sizes);
+    if (a->times)
+        memcpy(c->times, a->times, a->n_files * sizeof *c->times);
+    return true;
+}
+
+int leat_chunked_new(const struct leat_stored_array *array, struct leat_chunked **out, struct leat_error *error)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    struct leat_chunked *c = leat_new(struct leat_chunked);
+    *out = NULL;
+    if (!c)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", array->name);
+    c->a = *array;
+    pthread_once(&once, start_once);
+    int rc = check(c, error);
+    if (!rc && !copy_names(c, array))
+        rc = leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", array->name);
+    if (!rc && c->a.n_chunks) {
+        const uint64_t rows = c->a.chunk[0];
+        if (!(c->starts = leat_new_array(c->grid[0] + 1, sizeof *c->starts)))
+            rc = leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", array->name);
+        for (uint64_t b = 0; !rc && b <= c->grid[0]; b++)
+            c->starts[b] = (b < c->grid[0] ? b * rows : c->a.shape[0]) * c->row * c->a.item;
+    }
+    if (rc)
+        leat_chunked_free(c);
+    else
+        *out = c;
+    return rc;
+}
+
+void leat_chunked_free(struct leat_chunked *c)
+{
+    if (!c)
+        return;
+    leat_io_release(c->decoded);
+    for (unsigned i = 0; i < OPEN_FILES; i++)
+        leat_io_release(c->open[i]);
+    leat_free(c->starts);
+    leat_free(c->names);
+    leat_free(c->files);
+    leat_free(c->sizes);
+    leat_free(c->times);
+    leat_free(c);
+}

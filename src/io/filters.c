@@ -1,0 +1,205 @@
+/*
+ *     file   bytes --filter n - 1--> bytes --...--> filter 0 --> elements
+ *
+ * Filters that keep the length (shuffle, swap) and those that only add a checksum work from one buffer into the other;
+ * the last one writes where the caller wants the elements.
+ */
+#include "io/filters.h"
+
+#include <libdeflate.h>
+#include <string.h>
+#include <zstd.h>
+
+#include "base/alloc.h"
+#include "base/bytes.h"
+#include "codec/photo/library.h"
+
+/* What bytes that were compressed in vain, and have checksums, take beside an eighth more than their elements. */
+enum { SPARE = 4096 };
+
+/* ---- libraries ------------------------------------------------------------------------------- */
+
+/* Of each only these functions are used, whose types no release has changed: no headers are needed. */
+static struct blosc_functions {
+    int (*decompress)(const void *from, void *to, size_t room, int threads);
+    int (*validate)(const void *from, size_t bytes, size_t *decoded);
+} blosc;
+static struct lzf_functions {
+    unsigned (*decompress)(const void *from, unsigned bytes, void *to, unsigned room);
+} lzf;
+
+static const char *const blosc_files[] = {"libblosc.so.1", NULL}, *const lzf_files[] = {"liblzf.so.1", NULL};
+static const struct leat_library_symbol blosc_symbols[] = {
+    {"blosc_decompress_ctx", offsetof(struct blosc_functions, decompress)},
+    {"blosc_cbuffer_validate", offsetof(struct blosc_functions, validate)},
+    {NULL, 0}};
+static const struct leat_library_symbol lzf_symbols[] = {
+    {"lzf_decompress", offsetof(struct lzf_functions, decompress)}, {NULL, 0}};
+
+static struct leat_library blosc_library = {
+    .format = "blosc", .files = blosc_files, .advice = "apt install libblosc1", .symbols = blosc_symbols,
+    .functions = &blosc};
+static struct leat_library lzf_library = {
+    .format = "LZF", .files = lzf_files, .advice = "apt install liblzf1", .symbols = lzf_symbols, .functions = &lzf};
+
+/* ---- filters --------------------------------------------------------------------------------- */
+
+/* HDF5's: sums of big-endian words of 16 bits, modulo 65535; a last odd byte is the upper half of one. */
+static uint32_t fletcher32(const uint8_t *bytes, size_t n)
+{
+    uint32_t a = 0, b = 0;
+    for (size_t i = 0; i < n; i += 2) {
+        a += (uint32_t)bytes[i] << 8 | (i + 1 < n ? bytes[i + 1] : 0);
+        b += a;
+        if (i % 720 == 718 || i + 2 >= n) { /* before they overflow */
+            a = (a & 0xffff) + (a >> 16);
+            b = (b & 0xffff) + (b >> 16);
+        }
+    }
+    a = (a & 0xffff) + (a >> 16);
+    b = (b & 0xffff) + (b >> 16);
+    return b << 16 | a;
+}
+
+static uint32_t crc32c(const uint8_t *bytes, size_t n)
+{
+    uint32_t c = ~UINT32_C(0);
+    for (size_t i = 0; i < n; i++) {
+        c ^= bytes[i];
+        for (int k = 0; k < 8; k++)
+            c = c >> 1 ^ (UINT32_C(0x82f63b78) & -(c & 1));
+    }
+    return ~c;
+}
+
+/* Bytes 0 of all elements, then bytes 1, ...; what is no whole element stands behind them as it was. */
+static void unshuffle(const uint8_t *bytes, size_t n, size_t size, uint8_t *to)
+{
+    const size_t count = n / size;
+    if (size == 4)
+        for (size_t i = 0; i < count; i++)
+            leat_put_u32(to + 4 * i, (uint32_t)bytes[i] | (uint32_t)bytes[count + i] << 8 |
+                                         (uint32_t)bytes[2 * count + i] << 16 | (uint32_t)bytes[3 * count + i] << 24);
+    else
+        for (size_t k = 0; k < size; k++)
+            for (size_t i = 0; i < count; i++)
+                to[i * size + k] = bytes[k * count + i];
+    memcpy(to + count * size, bytes + count * size, n - count * size);
+}
+
+static void swap(const uint8_t *bytes, size_t n, size_t size, uint8_t *to)
+{
+    for (size_t i = 0; i + size <= n; i += size)
+        for (size_t k = 0; k < size; k++)
+            to[i + k] = bytes[i + size - 1 - k];
+}
+
+static bool inflate(enum leat_stored_filter_kind kind, const uint8_t *bytes, size_t n, uint8_t *to, size_t room,
+                    size_t *made)
+{
+    struct libdeflate_decompressor *z = libdeflate_alloc_decompressor();
+    if (!z)
+        return false;
+    const enum libdeflate_result found =
+        (kind == LEAT_FILTER_ZLIB   ? libdeflate_zlib_decompress
+         : kind == LEAT_FILTER_GZIP ? libdeflate_gzip_decompress
+                                    : libdeflate_deflate_decompress)(z, bytes, n, to, room, made);
+    libdeflate_free_decompressor(z);
+    return found == LIBDEFLATE_SUCCESS;
+}
+
+static bool unblosc(const uint8_t *bytes, size_t n, uint8_t *to, size_t room, size_t *made)
+{
+    size_t says;
+    if (blosc.validate(bytes, n, &says) || says > room)
+        return false;
+    const int got = blosc.decompress(bytes, to, room, 1);
+    *made = got < 0 ? 0 : (size_t)got;
+    return got >= 0 && *made == says;
+}
+
+/* One filter: at most `room` bytes, *made of them. */
+static bool undo(const struct leat_stored_filter *f, const uint8_t *bytes, size_t n, uint8_t *to, size_t room,
+                 size_t *made, const char **what)
+{
+    const size_t sum = f->kind == LEAT_FILTER_FLETCHER32 || f->kind == LEAT_FILTER_CRC32C ? 4 : 0;
+    *what = "it does not decode";
+    switch (f->kind) {
+    case LEAT_FILTER_ZLIB:
+    case LEAT_FILTER_GZIP:
+    case LEAT_FILTER_DEFLATE:
+        return inflate(f->kind, bytes, n, to, room, made);
+    case LEAT_FILTER_ZSTD:
+        *made = ZSTD_decompress(to, room, bytes, n);
+        return !ZSTD_isError(*made);
+    case LEAT_FILTER_LZF:
+        if (leat_library_load(&lzf_library, NULL)) {
+            *what = "liblzf.so.1, which decodes it, is not on this machine: apt install liblzf1, and start again";
+            return false;
+        }
+        *made = n > UINT32_MAX || room > UINT32_MAX ? 0 : lzf.decompress(bytes, (unsigned)n, to, (unsigned)room);
+        return *made;
+    case LEAT_FILTER_BLOSC:
+        if (leat_library_load(&blosc_library, NULL)) {
+            *what = "libblosc.so.1, which decodes it, is not on this machine: apt install libblosc1, and start again";
+            return false;
+        }
+        return unblosc(bytes, n, to, room, made);
+    case LEAT_FILTER_FLETCHER32:
+    case LEAT_FILTER_CRC32C:
+        *what = "its checksum does not fit its bytes";
+        if (n < sum || (*made = n - sum) > room)
+            return false;
+        memcpy(to, bytes, *made);
+        return leat_get_u32(bytes + *made) ==
+               (f->kind == LEAT_FILTER_CRC32C ? crc32c(bytes, *made) : fletcher32(bytes, *made));
+    case LEAT_FILTER_SHUFFLE:
+    case LEAT_FILTER_SWAP:
+        *what = "it has more bytes than it should";
+        if ((*made = n) > room)
+            return false;
+        (f->kind == LEAT_FILTER_SHUFFLE ? unshuffle : swap)(bytes, n, f->arg, to);
+        return true;
+    }
+    return false;
+}
+
+bool leat_filters_know(const struct leat_stored_filter *f)
+{
+    const bool sized = f->kind == LEAT_FILTER_SHUFFLE || f->kind == LEAT_FILTER_SWAP;
+    return f->kind >= LEAT_FILTER_ZLIB && f->kind <= LEAT_FILTER_DEFLATE && (!sized || (f->arg >= 1 && f->arg <= 256));
+}
+
+bool leat_filters_undo(const struct leat_stored_filter *filters, size_t n_filters, uint32_t mask, const uint8_t *bytes,
+                       size_t n, uint8_t *to, size_t room, const char **what)
+{
+    const size_t between = room + room / 8 + SPARE;
+    uint8_t *buffers[2] = {NULL, NULL};
+    size_t left = 0;
+    bool good = true;
+    *what = "";
+    for (size_t i = 0; i < n_filters; i++)
+        left += !(mask >> i & 1);
+    for (size_t i = n_filters, turn = 0; i-- && good;) {
+        if (mask >> i & 1)
+            continue;
+        uint8_t *out = --left ? buffers[turn % 2] : to;
+        if (!out && !(out = buffers[turn % 2] = leat_alloc(between))) {
+            *what = "there is no memory for it";
+            good = false;
+            break;
+        }
+        good = undo(&filters[i], bytes, n, out, left ? between : room, &n, what);
+        bytes = out;
+        turn++;
+    }
+    if (good && n != room) {
+        *what = n > room ? "it has more bytes than it should" : "it has fewer bytes than it should";
+        good = false;
+    } else if (good && bytes != to) {
+        memcpy(to, bytes, n);
+    }
+    leat_free(buffers[0]);
+    leat_free(buffers[1]);
+    return good;
+}
