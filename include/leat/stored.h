@@ -1,7 +1,7 @@
 /*
  * libleat: data sets of arrays that lie in files, whole or in chunks, as HDF5, Zarr and SCDL have them. Who opens such
- * a file says where its chunks are and how they were encoded (in Python, h5py and zarr know that); reading, decoding and
- * checking them is done here.
+ * a file says where its chunks are and how they were encoded (in Python, h5py and zarr know that); reading, decoding
+ * and checking them is done here.
  */
 #ifndef LEAT_STORED_H
 #define LEAT_STORED_H
@@ -12,8 +12,8 @@ enum leat_stored_filter_kind {
     LEAT_FILTER_ZLIB = 1, /* deflate with the header of zlib, as HDF5 writes it */
     LEAT_FILTER_GZIP,
     LEAT_FILTER_ZSTD,
-    LEAT_FILTER_LZF,   /* by liblzf, which is loaded when a chunk needs it */
-    LEAT_FILTER_BLOSC, /* of version 1; by libblosc, likewise */
+    LEAT_FILTER_LZF,        /* by liblzf, which is loaded when a chunk needs it */
+    LEAT_FILTER_BLOSC,      /* of version 1; by libblosc, likewise */
     LEAT_FILTER_SHUFFLE,    /* `arg`: bytes of an element */
     LEAT_FILTER_FLETCHER32, /* a checksum of 4 bytes at the end, of HDF5 */
     LEAT_FILTER_CRC32C,     /* likewise, of Zarr */
@@ -41,8 +41,8 @@ struct leat_stored_array {
     uint32_t item;    /* bytes of an element, from 1 to 16 */
     unsigned ndim;
     uint64_t shape[LEAT_STORED_DIMS];
-    /* Chunks in the order of C of their grid; those at the end of a dimension are whole, and what is beyond the array is
-     * of no meaning. n_chunks 0: the array lies at `offset` of file 0 as it is, but for filters of SWAP. */
+    /* Chunks in the order of C of their grid; those at the end of a dimension are whole, and what is beyond the array
+     * is of no meaning. n_chunks 0: the array lies at `offset` of file 0 as it is, but for filters of SWAP. */
     uint64_t chunk[LEAT_STORED_DIMS];
     const struct leat_stored_chunk *chunks;
     uint64_t n_chunks, offset;
@@ -71,9 +71,14 @@ struct leat_stored_rows {
     uint64_t n_map; /* columns of the file */
 };
 
-/* Everything is copied but `pointers`, `map` and tables of chunks, which stay the caller's until `release` (may be NULL)
- * is called with `user`, on any thread; if this function fails, it is not called. `version` names the content: the
- * fingerprint is made of it, the schema and the count.
+/* Reads elements [first, first + n) of an array into `to`, decoded, in the order of bytes of this machine if its
+ * filters say so. Errors: INVALID, UNSUPPORTED, DECODE (damaged, with file and byte), CHANGED, IO, NOMEM. */
+LEAT_API int leat_stored_read(const struct leat_stored_array *array, uint64_t first, uint64_t n, void *to,
+                              struct leat_error *error);
+
+/* Everything is copied but `pointers`, `map` and tables of chunks, which stay the caller's until `release` (may be
+ * NULL) is called with `user`, on any thread; if this function fails, it is not called. `version` names the content:
+ * the fingerprint is made of it, the schema and the count.
  *
  * A sample whose bytes are damaged, or whose columns are not those of a row (beyond the field's, one twice), is broken;
  * columns that do not rise are put in order. Decoded chunks are kept in the cache of blocks (LEAT_CACHE_BYTES).

@@ -40,6 +40,32 @@ def source(
     lacking: bytes,
     /,
 ) -> Dataset: ...
+def matrix_entries(
+    path: str,
+    text: bytes,
+    line: int,
+    n_rows: int,
+    n_columns: int,
+    pattern: bool,
+    rows: Any,
+    columns: Any,
+    values: Any,
+    /,
+) -> tuple[int, int]: ...
+def stored_read(array: tuple[Any, ...], first: int, n: int, out: Any, /) -> None: ...
+def stored(
+    schema: list[_Raw],
+    count: int,
+    version: str,
+    values: tuple[Any, ...],
+    columns: tuple[Any, ...] | None,
+    column_dtype: str,
+    pointers: int,
+    map: int,
+    n_map: int,
+    keep: Any,
+    /,
+) -> Dataset: ...
 def source_serve(capsule: Any, /) -> None: ...
 def writer_join(path: str, files: list[str], /) -> None: ...
 def concat(datasets: list[Dataset], /) -> Dataset: ...

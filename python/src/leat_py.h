@@ -332,6 +332,7 @@ PyObject *py_dataset_zip(PyObject *module, PyObject *args);
 PyObject *py_dataset_windows(PyObject *module, PyObject *args);
 PyObject *py_arrays_make(PyObject *module, PyObject *args);
 PyObject *py_stored_make(PyObject *module, PyObject *args);
+PyObject *py_stored_read(PyObject *module, PyObject *args);
 PyObject *py_matrix_entries(PyObject *module, PyObject *args);
 PyObject *py_lent_make(PyObject *module, PyObject *schema);
 PyObject *py_dataset_lend(PyObject *self, PyObject *args);

@@ -267,6 +267,7 @@ static PyMethodDef functions[] = {
     {"arrays", py_arrays_make, METH_VARARGS, "arrays(schema, count, [(address, stride)], keep): a data set"},
     {"source", py_source_make, METH_VARARGS, "source(schema, count, version, reader, timeout_s, warn_s): a data set"},
     {"matrix_entries", py_matrix_entries, METH_VARARGS, "matrix_entries(path, text, line, ...): of Matrix Market"},
+    {"stored_read", py_stored_read, METH_VARARGS, "stored_read(array, first, n, out): elements of an array in files"},
     {"stored", py_stored_make, METH_VARARGS, "stored(schema, count, version, values, columns, ...): rows in files"},
     {"source_serve", py_source_serve, METH_O, "source_serve(capsule, /): the thread of a source"},
     {"concat", py_dataset_concat, METH_O, "concat(datasets, /): several data sets as one"},

@@ -1,4 +1,5 @@
-/* Data sets of arrays that lie in files: leat/stored.h. Tables and texts stay with the Python objects that hold them. */
+/* Data sets of arrays that lie in files: leat/stored.h. Tables and texts stay with the Python objects that hold them.
+ */
 #include "leat/stored.h"
 
 #include <stdlib.h>
@@ -66,8 +67,7 @@ static bool array_of(PyObject *tuple, struct leat_stored_array *out)
         }
         if (!PyArg_ParseTuple(PyList_GetItem(filters, i), "II", &kind, &arg))
             return false;
-        out->filters[out->n_filters++] =
-            (struct leat_stored_filter){(enum leat_stored_filter_kind)kind, arg};
+        out->filters[out->n_filters++] = (struct leat_stored_filter){(enum leat_stored_filter_kind)kind, arg};
     }
     if (!(out->files = py_strings_of(files, &n_files)))
         return false;
@@ -111,6 +111,29 @@ PyObject *py_matrix_entries(PyObject *module, PyObject *args)
     if (!good)
         return NULL;
     return rc ? py_raise(&error) : Py_BuildValue("KK", (unsigned long long)n, (unsigned long long)m.line);
+}
+
+/* stored_read(array, first, n, out): its elements */
+PyObject *py_stored_read(PyObject *module, PyObject *args)
+{
+    PyObject *tuple;
+    Py_buffer out;
+    unsigned long long first, n;
+    struct leat_stored_array array = {0};
+    struct leat_error error;
+    int rc = LEAT_OK;
+    if (!PyArg_ParseTuple(args, "O!KKw*:stored_read", &PyTuple_Type, &tuple, &first, &n, &out))
+        return NULL;
+    bool good = array_of(tuple, &array);
+    if (good && (!array.item || (uint64_t)out.len / array.item < n)) {
+        PyErr_SetString(PyExc_ValueError, "stored_read: there is no room");
+        good = false;
+    }
+    if (good)
+        PY_WITHOUT_GIL(rc = leat_stored_read(&array, first, n, out.buf, &error));
+    free((void *)array.files);
+    PyBuffer_Release(&out);
+    return good ? py_none_or_raise(rc, &error) : NULL;
 }
 
 /* stored(schema, count, version, values, columns or None, dtype of columns, address of pointers or 0, address of map or

@@ -311,7 +311,8 @@ static int open_stored(struct stored *s, const struct leat_stored_rows *r, struc
     if (s->columns) {
         if (r->values.ndim != 1 || r->columns->ndim != 1 || r->columns->item != leat_dtype_size(s->column_dtype) ||
             s->item != leat_dtype_size(s->field.item))
-            return leat_fail(error, LEAT_E_INVALID, "%s: values and columns are arrays of one dimension", r->field.name);
+            return leat_fail(error, LEAT_E_INVALID, "%s: values and columns are arrays of one dimension",
+                             r->field.name);
         return check_sparse(s, error);
     }
     s->made = 1;
@@ -323,6 +324,18 @@ static int open_stored(struct stored *s, const struct leat_stored_rows *r, struc
         s->width != (s->map ? s->n_map : s->made) || s->made > INT64_MAX / 16)
         return leat_fail(error, LEAT_E_INVALID, "%s: its rows are not those of the array", r->field.name);
     return LEAT_OK;
+}
+
+int leat_stored_read(const struct leat_stored_array *array, uint64_t first, uint64_t n, void *to,
+                     struct leat_error *error)
+{
+    struct leat_chunked *c;
+    int rc = leat_chunked_new(array, &c, error);
+    if (rc)
+        return rc;
+    rc = leat_chunked_read(c, first, n, to, error);
+    leat_chunked_free(c);
+    return rc;
 }
 
 int leat_dataset_from_stored(const struct leat_stored_rows *rows, uint64_t count, const char *version,

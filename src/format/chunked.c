@@ -104,20 +104,22 @@ static int file_of(struct leat_chunked *c, uint64_t i, struct leat_io_file **out
 
 int leat_chunked_check(struct leat_chunked *c, struct leat_error *error)
 {
+    int rc = LEAT_OK;
     if (c->a.n_files > OPEN_FILES)
         return LEAT_OK; /* each is compared when it is opened */
-    for (uint64_t i = 0; i < c->a.n_files; i++) {
-        struct leat_io_file *file;
+    for (uint64_t i = 0; i < c->a.n_files && !rc; i++) {
         uint64_t stamp, size;
-        int rc = file_of(c, i, &file, error);
-        if (rc)
-            return rc;
+        pthread_mutex_lock(&opening);
+        struct leat_io_file *file = c->open[i] ? leat_io_retain(c->open[i]) : NULL;
+        pthread_mutex_unlock(&opening);
+        if (!file)
+            continue; /* likewise */
         rc = leat_io_stamp(file, &stamp, &size, error);
+        if (!rc && stamp != c->stamps[i])
+            rc = changed(c->files[i], error);
         leat_io_release(file);
-        if (rc || stamp != c->stamps[i])
-            return rc ? rc : changed(c->files[i], error);
     }
-    return LEAT_OK;
+    return rc;
 }
 
 /* ---- decoding -------------------------------------------------------------------------------- */
@@ -324,7 +326,8 @@ static int check(struct leat_chunked *c, struct leat_error *error)
                 a->n_filters <= LEAT_STORED_FILTERS && a->n_files;
     c->elements = c->chunk_elements = c->row = 1;
     for (unsigned d = 0; good && d < a->ndim; d++) {
-        good = leat_mul_u64(c->elements, a->shape[d], &c->elements) && (!d || leat_mul_u64(c->row, a->shape[d], &c->row));
+        good =
+            leat_mul_u64(c->elements, a->shape[d], &c->elements) && (!d || leat_mul_u64(c->row, a->shape[d], &c->row));
         if (a->n_chunks && good) {
             good = a->chunk[d] && leat_mul_u64(c->chunk_elements, a->chunk[d], &c->chunk_elements);
             c->grid[d] = good ? (a->shape[d] + a->chunk[d] - 1) / a->chunk[d] : 0;

@@ -7,8 +7,8 @@
 
 struct leat_chunked; /* any thread */
 
-/* Copies the description, but for the table of chunks, which stays the caller's. Nothing is opened yet. Errors: INVALID,
- * UNSUPPORTED (a filter), NOMEM. */
+/* Copies the description, but for the table of chunks, which stays the caller's. Nothing is opened yet. Errors:
+ * INVALID, UNSUPPORTED (a filter), NOMEM. */
 int leat_chunked_new(const struct leat_stored_array *array, struct leat_chunked **out, struct leat_error *error);
 void leat_chunked_free(struct leat_chunked *array); /* NULL is allowed */
 

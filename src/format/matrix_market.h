@@ -8,7 +8,7 @@ struct leat_matrix_lines {
     const char *path;
     uint64_t line; /* that of the next entry; counts on */
     uint64_t n_rows, n_columns;
-    bool pattern; /* lines have no values, which are 1 */
+    bool pattern;            /* lines have no values, which are 1 */
     int32_t *rows, *columns; /* from 0 on; room for as many as there are lines */
     double *values;
 };

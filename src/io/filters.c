@@ -33,12 +33,14 @@ static const struct leat_library_symbol blosc_symbols[] = {
     {"blosc_decompress_ctx", offsetof(struct blosc_functions, decompress)},
     {"blosc_cbuffer_validate", offsetof(struct blosc_functions, validate)},
     {NULL, 0}};
-static const struct leat_library_symbol lzf_symbols[] = {
-    {"lzf_decompress", offsetof(struct lzf_functions, decompress)}, {NULL, 0}};
+static const struct leat_library_symbol lzf_symbols[] = {{"lzf_decompress", offsetof(struct lzf_functions, decompress)},
+                                                         {NULL, 0}};
 
-static struct leat_library blosc_library = {
-    .format = "blosc", .files = blosc_files, .advice = "apt install libblosc1", .symbols = blosc_symbols,
-    .functions = &blosc};
+static struct leat_library blosc_library = {.format = "blosc",
+                                            .files = blosc_files,
+                                            .advice = "apt install libblosc1",
+                                            .symbols = blosc_symbols,
+                                            .functions = &blosc};
 static struct leat_library lzf_library = {
     .format = "LZF", .files = lzf_files, .advice = "apt install liblzf1", .symbols = lzf_symbols, .functions = &lzf};
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -95,7 +96,7 @@ class Reader:
         part.columns["name"] = Column(Texts.of(names))
         part.genes, var = self.table("var")
         part.var = {name: self.plain(column()) for name, column in var.items()}
-        if "raw" in self.root and "var" in self.root["raw"]:
+        if "var" in self.group("raw"):
             part.raw_genes, var = self.table("raw/var")
             part.raw_var = {name: self.plain(column()) for name, column in var.items()}
         elif "raw.var" in self.root:  # of anndata 0.6
@@ -107,23 +108,34 @@ class Reader:
                 raise CorruptError(f"{self.path}, {name} has {rows.n} columns, and there are {len(genes)} genes")
         return part
 
+    def group(self, name: str) -> Any:
+        """A group; what is none, or is not there, is an empty one."""
+        node = self.root.get(name, {})
+        return {} if is_array(node) else node
+
+    def values(self, node: Any) -> Any:
+        """All of an array. leat decodes what h5py's library has no filter for."""
+        try:
+            return node[:]
+        except OSError:
+            if node.dtype.kind not in "biuf":
+                raise
+            return self.describe(node).read()
+
     # --- matrices -----------------------------------------------------------------------------------------------------
     def matrices(self) -> Iterator[tuple[str, Any]]:
         if "X" in self.root:
             yield "X", self.root["X"]
-        if "raw" in self.root and "X" in self.root["raw"]:
+        if "X" in self.group("raw"):
             yield "raw.X", self.root["raw"]["X"]
         elif "raw.X" in self.root:
             yield "raw.X", self.root["raw.X"]
         for group in ("layers", "obsm"):
-            if group in self.root:
-                node = self.root[group]
-                if is_array(node) and node.dtype.names:  # of anndata 0.6: one table of fields
-                    continue
-                for key in sorted(node.keys()):
-                    child = node[key]
-                    if is_array(child) or encoding(child) in ("csr_matrix", "csc_matrix"):
-                        yield f"{group}.{key}", child
+            node = self.group(group)
+            for key in sorted(node.keys()):
+                child = node[key]
+                if is_array(child) or encoding(child) in ("csr_matrix", "csc_matrix"):
+                    yield f"{group}.{stored.field_name(key)}", child
 
     def rows(self, name: str, node: Any, count: int) -> Rows:
         kind = encoding(node) or text(node.attrs.get("h5sparse_format", ""))
@@ -143,7 +155,7 @@ class Reader:
         n_rows, n_columns = map(int, shape)
         if n_rows != count:
             raise CorruptError(f"{self.path}, {name} has {n_rows} rows, and obs has {count}")
-        pointers = np.asarray(node["indptr"][:]).astype(np.int64)
+        pointers = np.asarray(self.values(node["indptr"])).astype(np.int64)
         across = kind.startswith("csc")
         if len(pointers) != (n_columns if across else n_rows) + 1:
             raise CorruptError(f"{self.path}, {name}/indptr has {len(pointers)} pointers for {n_rows} rows")
@@ -151,7 +163,7 @@ class Reader:
         if across:
             from .transposed import by_rows
 
-            return by_rows(self.path, name, node, found, n_rows, self.index_dir)
+            return by_rows(self.path, name, found, n_rows, self.index_dir)
         return found
 
     # --- tables -------------------------------------------------------------------------------------------------------
@@ -169,7 +181,9 @@ class Reader:
         found = self.column(node, index)
         names = found.values if isinstance(found.values, Texts) else None
         listed = texts(self.plain(found)) if names is None else self.plain(found)
-        columns = {stored.field_name(c): (lambda c=c: self.column(node, c)) for c in order if c in node}
+        columns: dict[str, Callable[[], Column]] = {
+            stored.field_name(c): partial(self.column, node, c) for c in order if c in node
+        }
         return listed, columns
 
     def old_table(self, name: str, node: Any) -> tuple[Array, dict[str, Callable[[], Column]]]:
@@ -181,11 +195,12 @@ class Reader:
         def column(c: str) -> Column:
             values = records[c]
             key = f"{c}_categories"
-            if "uns" in self.root and key in self.root["uns"] and values.dtype.kind in "iu":
+            if key in self.group("uns") and values.dtype.kind in "iu":
                 return Column(None, values.astype(np.int32), Texts.of(texts(self.root["uns"][key][:])))
             return self.numbers_or_texts(values, f"{name}/{c}")
 
-        return texts(index), {stored.field_name(c): (lambda c=c: column(c)) for c in names}
+        columns: dict[str, Callable[[], Column]] = {stored.field_name(c): partial(column, c) for c in names}
+        return texts(index), columns
 
     def column(self, table: Any, name: str) -> Column:
         node = table[name]
@@ -194,13 +209,16 @@ class Reader:
         if not is_array(node):
             if kind == "categorical":
                 categories = self.labels(node["categories"], what)
-                return Column(None, self.codes(node["codes"][:], len(categories), what), Texts.of(categories))
+                return Column(None, self.codes(self.values(node["codes"]), len(categories), what), Texts.of(categories))
             if kind in ("nullable-integer", "nullable-boolean", "nullable-string-array") or "mask" in node:
-                found = self.numbers_or_texts(node["values"][:], what)
-                found.valid = ~np.asarray(node["mask"][:]).astype(bool)
+                missing = np.asarray(self.values(node["mask"])).astype(bool)
+                values = np.array(self.values(node["values"]))
+                values[missing] = "" if values.dtype.kind in "OSUT" else 0
+                found = self.numbers_or_texts(values, what)
+                found.valid = ~missing
                 return found
             raise UnsupportedError(f"{what} is stored as {kind or 'a group'!r}, which leat does not read")
-        values = node[:]
+        values = self.values(node)
         reference = node.attrs.get("categories")
         if reference is not None:  # of anndata 0.7: a reference of HDF5, or a name
             try:
@@ -233,8 +251,10 @@ class Reader:
     def plain(self, column: Column) -> Array:
         """As an array: numbers, or str objects, None where there is no value."""
         if column.codes is not None and column.categories is not None:
-            labels = np.append(column.categories.strings(), None)
-            return labels[column.codes]
+            labels = np.empty(column.categories.count + 1, object)  # the last one is None
+            labels[:-1] = column.categories.strings()
+            found: Array = labels[column.codes]
+            return found
         found = column.values.strings() if isinstance(column.values, Texts) else np.asarray(column.values)
         if column.valid is not None and not column.valid.all():
             found = found.astype(object)

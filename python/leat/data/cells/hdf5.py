@@ -26,7 +26,7 @@ class File:
             self.root = h5py.File(path, "r")
         except OSError as e:
             raise FormatError(f"{path} is no file of HDF5, or a damaged one: {e}") from e
-        self.userblock = int(self.root.userblock_size)
+        self.compact = h5py.h5d.COMPACT
 
     def __enter__(self) -> File:
         return self
@@ -46,21 +46,20 @@ class File:
         swap = ((stored.SWAP, dtype.itemsize),) if not array.dtype.isnative and dtype.itemsize > 1 else ()
         if array.is_virtual or array.external:
             raise UnsupportedError(f"{what} lies in other files (virtual or external), which leat does not follow")
+        if array.id.get_create_plist().get_layout() == self.compact:
+            raise UnsupportedError(f"{what} lies within the metadata of the file (compact layout)")
         if array.chunks is None:
-            place = array.id.get_offset()
-            if place is None:
-                if 0 in array.shape:
-                    return Stored(**found)
+            if not array.id.get_storage_size():
                 return self._unwritten(array, found)
-            return Stored(**found, offset=int(place), filters=swap)
+            return Stored(**found, offset=int(array.id.get_offset()), filters=swap)
         fill = np.asarray(array.fillvalue, dtype).tobytes()
         filters = swap + self._filters(array, what)
         return Stored(**found, chunk=tuple(array.chunks), chunks=self._table(array, what), filters=filters, fill=fill)
 
     def _unwritten(self, array: Any, found: dict[str, Any]) -> Stored:
-        """Nothing of it was written; or it lies among the metadata (compact), where there is no place to read."""
-        if self.root and array.id.get_storage_size():
-            raise UnsupportedError(f"{self.path}, {found['name']} lies within the metadata of the file (compact layout)")
+        """Nothing of it was written."""
+        if 0 in found["shape"]:
+            return Stored(**found)
         table = np.zeros(1, CHUNK)
         table["offset"] = stored.MISSING
         fill = np.asarray(array.fillvalue, found["dtype"]).tobytes()

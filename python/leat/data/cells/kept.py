@@ -68,8 +68,11 @@ def _of_column(c: Column, arrays: _Arrays) -> dict[str, Any]:
 
 
 def _of_var(var: dict[str, Array], arrays: _Arrays) -> dict[str, Any]:
-    return {n: arrays.put(v) if v.dtype.kind in "biuf" else arrays.texts(v) for n, v in var.items()
-            if v.dtype.kind in "biuf" or all(isinstance(t, str) for t in v)}
+    return {
+        n: arrays.put(v) if v.dtype.kind in "biuf" else arrays.texts(v)
+        for n, v in var.items()
+        if v.dtype.kind in "biuf" or all(isinstance(t, str) for t in v)
+    }
 
 
 def save(place: str, part: Part) -> None:
@@ -120,7 +123,7 @@ def load(place: str, path: str) -> Part | None:
             n = int.from_bytes(head[16:24], "little")
             if head[:16] != _MAGIC or n > os.fstat(file.fileno()).st_size:
                 return None
-            rest = np.memmap(file, np.uint8, "r", _HEAD)
+            rest: Any = np.memmap(file, np.uint8, "r", _HEAD)
         if hashlib.blake2b(rest, digest_size=32).digest() != head[24:]:
             return None
         told = json.loads(rest[:n].tobytes())
@@ -146,8 +149,19 @@ def load(place: str, path: str) -> Part | None:
 
     def described(d: dict[str, Any]) -> Stored:
         filters = tuple((int(k), int(a)) for k, a in d["filters"])
-        return Stored(d["name"], np.dtype(d["dtype"]), tuple(d["shape"]), (path,), tuple(d["chunk"]), array(d["chunks"]),
-                      d["offset"], filters, bytes.fromhex(d["fill"]), sizes, times)
+        return Stored(
+            d["name"],
+            np.dtype(d["dtype"]),
+            tuple(d["shape"]),
+            (path,),
+            tuple(d["chunk"]),
+            array(d["chunks"]),
+            d["offset"],
+            filters,
+            bytes.fromhex(d["fill"]),
+            sizes,
+            times,
+        )
 
     def column(d: dict[str, Any]) -> Column:
         values = texts(d["values"]) if isinstance(d["values"], list) else array(d["values"])
@@ -170,5 +184,3 @@ def can_be_kept(part: Part) -> bool:
     """Whether all that it has lies in the one file."""
     arrays = [a for r in part.fields.values() for a in (r.values, r.columns) if a is not None]
     return os.path.isfile(part.path) and all(a.files == (part.path,) for a in arrays)
-
-

@@ -14,10 +14,10 @@ from ...errors import InvalidError
 from .. import made
 from ..dataset import Dataset, concat
 from ..ragged import Ragged
-from ..schema import Field
+from ..schema import Field, as_field
 from . import kept, stored
 from .anndata import Column, Part, Reader
-from .stored import Array, Rows, Texts
+from .stored import Array, Texts
 
 Genes = Literal["outer", "inner"] | Sequence[str] | None
 FORMATS = ("h5ad", "10x", "scdl", "zarr", "hdf5")
@@ -125,7 +125,8 @@ class Joined:
         raw = [_keys(p.path, p.raw_genes, p.raw_var, gene_key) for p in parts]
         self.shared = _shared(keys)
         self.genes, self.maps = _unified([p.path for p in parts], keys, genes, "X")
-        self.raw_genes, self.raw_maps = None, [None] * len(parts)
+        self.raw_genes: Array | None = None
+        self.raw_maps: list[Array | None] = [None] * len(parts)
         if any("raw.X" in p.fields for p in parts):
             self.raw_genes, self.raw_maps = _unified([p.path for p in parts], raw, genes, "raw.X")
         self.var = self._var(keys)
@@ -134,7 +135,11 @@ class Joined:
         for part, own, raw_map in zip(parts, self.maps, self.raw_maps, strict=True):
             for name, rows in part.fields.items():
                 columns, made_of = (raw_map, self.raw_genes) if name == "raw.X" else (own, self.genes)
-                if columns is not None and made_of is not None and (name in ("X", "raw.X") or name.startswith("layers.")):
+                if (
+                    columns is not None
+                    and made_of is not None
+                    and (name in ("X", "raw.X") or name.startswith("layers."))
+                ):
                     part.fields[name] = rows.mapped(columns, len(made_of))
 
     def _var(self, keys: list[Array | None]) -> dict[str, Array]:
@@ -195,8 +200,10 @@ class Joined:
         part = self.parts[i]
         found: dict[str, Field | str] = {n: rows.kind for n, rows in part.fields.items()}
         for name, column in part.columns.items():
-            found[name] = "str" if column.codes is not None or isinstance(column.values, Texts) else str(
-                np.asarray(column.values).dtype
+            found[name] = (
+                "str"
+                if column.codes is not None or isinstance(column.values, Texts)
+                else str(np.asarray(column.values).dtype)
             )
             if column.codes is not None:
                 found[f"{name}.code"] = "int32"
@@ -230,7 +237,7 @@ def _column(name: str, column: Column) -> Dataset:
     if isinstance(values, Texts):
         known.update(values.offsets.tobytes() + values.values.tobytes())
         rows: Any = Ragged(values.values, values.offsets)
-        return made.of_arrays({name: made._schema.as_field("str")}, {name: rows}, known.hexdigest())
+        return made.of_arrays({name: as_field("str")}, {name: rows}, known.hexdigest())
     known.update(np.ascontiguousarray(values).tobytes())
     return made.of_arrays(None, {name: np.ascontiguousarray(values)}, known.hexdigest())
 
@@ -266,8 +273,8 @@ def _unified(
         if len(set(names)) != len(names):
             twice = next(n for i, n in enumerate(names) if n in names[:i])
             raise InvalidError(
-                f"{path}: gene {twice!r} stands twice among the genes of {what}, so that genes cannot be matched: name a "
-                "column about them that tells them apart by gene_key="
+                f"{path}: gene {twice!r} stands twice among the genes of {what}, so that genes cannot be matched: "
+                "name a column that tells them apart by gene_key="
             )
     if isinstance(genes, str):
         if genes not in ("outer", "inner"):
@@ -293,10 +300,14 @@ def _difference(paths: list[str], lists: list[list[str]], what: str) -> str:
     if first == second:
         how = "the same genes in another order"
     else:
-        only = [f"{len(a - b)} only in {p} ({', '.join(sorted(a - b)[:3])} ...)"
-                for a, b, p in ((first, second, paths[0]), (second, first, paths[other])) if a - b]
+        only = [
+            f"{len(a - b)} only in {p} ({', '.join(sorted(a - b)[:3])} ...)"
+            for a, b, p in ((first, second, paths[0]), (second, first, paths[other]))
+            if a - b
+        ]
         how = f"{len(first & second)} genes in common, " + ", ".join(only)
     return (
-        f"the files have different genes of {what}: {paths[0]} has {len(lists[0])}, {paths[other]} {len(lists[other])}: "
-        f"{how}. genes='outer', 'inner' or a list of names says which to take; gene_key= names a column to match them by"
+        f"the files have different genes of {what}: {paths[0]} has {len(lists[0])}, {paths[other]} has "
+        f"{len(lists[other])}: {how}. genes='outer', 'inner' or a list of names says which; gene_key= names a column "
+        "to match them by"
     )

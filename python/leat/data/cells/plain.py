@@ -5,32 +5,38 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ...errors import InvalidError, UnsupportedError
+from ...errors import CorruptError, InvalidError, UnsupportedError
 from .anndata import Column, Part, texts
 from .stored import Rows, Stored, Texts, field_name
 
 
-def arrays_of(group: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Arrays of at least one dimension, of this group and those in it, by their names."""
+def arrays_of(path: str, group: Any, wanted: Callable[[str], bool], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Arrays of at least one dimension, of this group and those in it, by their names: those that are wanted."""
     for key in sorted(group.keys()):
-        child = group[key]
+        name = prefix + key
+        try:
+            child = group[key]
+        except KeyError as e:  # a link
+            if wanted(as_field(name)):
+                raise CorruptError(f"{path}, {name} is a link that leads nowhere: {e}; fields= leaves it out") from e
+            continue
         if hasattr(child, "keys"):
-            yield from arrays_of(child, f"{prefix}{key}/")
-        elif len(child.shape):
-            yield f"{prefix}{key}", child
+            yield from arrays_of(path, child, wanted, f"{name}/")
+        elif len(child.shape or ()) and wanted(as_field(name)):
+            yield name, child
 
 
-def read_arrays(
-    path: str, root: Any, describe: Callable[[Any], Stored], wanted: Callable[[str], bool]
-) -> Part:
+def as_field(name: str) -> str:
+    return field_name(name.replace("/", "_"))
+
+
+def read_arrays(path: str, root: Any, describe: Callable[[Any], Stored], wanted: Callable[[str], bool]) -> Part:
     """Names have ``_`` in the place of ``/``."""
     found: dict[str, Any] = {}
-    for name, array in arrays_of(root):
-        as_field = field_name(name.replace("/", "_"))
-        if as_field in found:
-            raise InvalidError(f"{path}: two arrays would become the field {as_field!r}")
-        if wanted(as_field):
-            found[as_field] = array
+    for name, array in arrays_of(path, root, wanted):
+        if as_field(name) in found:
+            raise InvalidError(f"{path}: two arrays would become the field {as_field(name)!r}")
+        found[as_field(name)] = array
     lengths = {name: int(array.shape[0]) for name, array in found.items()}
     if len(set(lengths.values())) > 1:
         told = ", ".join(f"{name} {n}" for name, n in list(lengths.items())[:8])

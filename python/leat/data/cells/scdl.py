@@ -87,8 +87,8 @@ def _array(folder: str, name: str, length: int, dtype: np.dtype[Any]) -> Stored:
     sizes, times = stored.facts_of([path])
     if int(sizes[0]) != length * dtype.itemsize:
         raise CorruptError(
-            f"{path} has {int(sizes[0])} bytes, and its header says {length} values of {dtype.itemsize}: it was cut, or "
-            "rewritten as another type without its header"
+            f"{path} has {int(sizes[0])} bytes, and its header says {length} values of {dtype.itemsize}: it was cut, "
+            "or rewritten as another type without its header"
         )
     return Stored(name, dtype, (length,), (path,), sizes=sizes, times=times)
 
@@ -104,8 +104,10 @@ def _tables(folder: str, kind: str) -> tuple[list[int], list[dict[str, Array]]]:
     for i in range(len(ends)):
         # numbers have as many digits as the last one
         name = f"dataframe_{i:0{len(str(len(ends)))}d}.parquet"
-        path = next((p for p in (os.path.join(base, name), os.path.join(base, f"dataframe_{i}.parquet"))
-                     if os.path.exists(p)), None)
+        path = next(
+            (p for p in (os.path.join(base, name), os.path.join(base, f"dataframe_{i}.parquet")) if os.path.exists(p)),
+            None,
+        )
         if path is None:
             raise CorruptError(f"{base} has no {name}: it says that there are {len(ends)} blocks")
         table = pq.read_table(path)
@@ -253,8 +255,8 @@ def write_scdl(ds: Dataset, path: str | os.PathLike[str], *, field: str = "X") -
 
 
 def _row(ds: Dataset, i: int, field: str) -> Any:
-    from .. import sparse
     from .. import schema as _schema
+    from .. import sparse
 
     kind = ds.schema[field]
     return sparse.unpacked(np.asarray(ds.stored(i, field)), _schema.held(kind.dtype), kind.shape[0] or 0)

@@ -65,6 +65,14 @@ class Stored:
             at[2],
         )
 
+    def read(self, first: int = 0, n: int | None = None) -> Array:
+        """Elements, counted in the order of C, as an array of one dimension; without arguments the array."""
+        total = int(np.prod(self.shape, dtype=object))
+        out = np.empty(total - first if n is None else n, self.dtype)
+        keep: list[Any] = []
+        _leat.stored_read(self.raw(keep), first, len(out), out)
+        return out.reshape(self.shape) if n is None and first == 0 else out
+
     def add_to(self, known: Any) -> None:
         """Adds what tells its content from another's to a hash: all but the paths and the times."""
         known.update(repr((self.name, self.dtype.str, self.shape, self.chunk, self.offset, self.filters)).encode())
@@ -166,9 +174,7 @@ def dataset_of(name: str, rows: Rows) -> Dataset:
     at = [0 if t is None else t.__array_interface__["data"][0] for t in tables]
     dtype = "" if rows.columns is None else _schema.dtype_name(rows.columns.dtype)
     schema = _schema.to_raw({name: rows.kind})
-    handle = _leat.stored(
-        schema, len(rows), known.hexdigest(), values, columns, dtype, at[0], at[1], rows.n, keep
-    )
+    handle = _leat.stored(schema, len(rows), known.hexdigest(), values, columns, dtype, at[0], at[1], rows.n, keep)
     return Dataset(handle, ("stored", name, rows))
 
 

@@ -41,7 +41,7 @@ def read_h5(file: File, wanted: Callable[[str], bool], genome: str | None) -> Pa
     """
     path, root = file.path, file.root
     if "matrix" in root:
-        group, genes = root["matrix"], root["matrix"]["features"] if "features" in root["matrix"] else None
+        group, genes = root["matrix"], root["matrix"].get("features")
         if genes is None:
             raise FormatError(f"{path}: matrix has no features: this is no file of 10x Genomics")
         var = {field_name(k): texts(genes[k][:]) for k in genes if k in _V3 or genes[k].shape == genes["id"].shape}

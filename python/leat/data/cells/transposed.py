@@ -20,7 +20,7 @@ SLAB = 4 << 20
 Slab = tuple[Array, Array, Array]  # rows, columns, values; columns do not fall from slab to slab
 
 
-def by_rows(path: str, name: str, node: Any, found: Rows, n_rows: int, index_dir: str | None = None) -> Rows:
+def by_rows(path: str, name: str, found: Rows, n_rows: int, index_dir: str | None = None) -> Rows:
     """`found`: as it is stored, with the pointers of its columns."""
     pointers = found.pointers
     assert pointers is not None and found.columns is not None
@@ -35,7 +35,8 @@ def by_rows(path: str, name: str, node: Any, found: Rows, n_rows: int, index_dir
         for begin in range(0, total, SLAB):
             end = min(begin + SLAB, total)
             columns = np.searchsorted(pointers, np.arange(begin, end), side="right") - 1
-            yield np.asarray(node["indices"][begin:end]), columns.astype(np.int32), np.asarray(node["data"][begin:end])
+            rows, values = (a.read(begin, end - begin) for a in (found.columns, found.values) if a is not None)
+            yield rows, columns.astype(np.int32), values
 
     dtype = found.values.dtype
     return sorted_rows(path, name, slabs, total, n_rows, found.n, dtype, index_dir)

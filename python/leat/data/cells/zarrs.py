@@ -93,12 +93,16 @@ class Zip:
         if member is None:
             return None
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise UnsupportedError(f"{self.path}: {key} is compressed within the zip in a way that leat does not decode")
+            raise UnsupportedError(
+                f"{self.path}: {key} is compressed within the zip in a way that leat does not decode"
+            )
         self.file.seek(member.header_offset)
         head = self.file.read(_LOCAL.size)
         mark, name, extra = _LOCAL.unpack(head) if len(head) == _LOCAL.size else (b"", 0, 0)
         if mark != b"PK\3\4":
-            raise CorruptError(f"{self.path}, byte {member.header_offset}: there is no member {key}, as its directory says")
+            raise CorruptError(
+                f"{self.path}, byte {member.header_offset}: there is no member {key}, as its directory says"
+            )
         at = member.header_offset + _LOCAL.size + name + extra
         return Place(self.path, at, member.compress_size, member.compress_type == zipfile.ZIP_DEFLATED)
 
@@ -168,7 +172,7 @@ class Arrays:
         chunk = tuple(int(n) for n in meta["chunk_grid"]["configuration"]["chunk_shape"])
         encoding = meta["chunk_key_encoding"]
         default = encoding["name"] == "default"
-        separator = (encoding.get("configuration") or {}).get("separator", "/" if default else ".")
+        separator = str((encoding.get("configuration") or {}).get("separator", "/" if default else "."))
 
         def key(at: tuple[int, ...]) -> str:
             return separator.join(["c", *map(str, at)] if default else map(str, at))
@@ -235,7 +239,9 @@ class Arrays:
                 continue
             path, begin, bytes_, deflated = place
             if deflated:
-                raise UnsupportedError(f"{self.path}: a shard is compressed within the zip, so that its chunks have no places")
+                raise UnsupportedError(
+                    f"{self.path}: a shard is compressed within the zip, so that its chunks have no places"
+                )
             if bytes_ < size:
                 raise CorruptError(f"{path} has {bytes_} bytes: its index of chunks alone has {size}")
             with open(path, "rb") as file:
