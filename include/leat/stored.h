@@ -71,6 +71,20 @@ struct leat_stored_rows {
     uint64_t n_map; /* columns of the file */
 };
 
+/* Lines of a Matrix Market file: a row, a column and a value each, counted from 1 there. */
+struct leat_matrix_lines {
+    const char *path;
+    uint64_t line; /* that of the next entry; counts on */
+    uint64_t n_rows, n_columns;
+    bool pattern;            /* lines have no values, which are 1 */
+    int32_t *rows, *columns; /* from 0 on; room for as many as there are lines */
+    double *values;
+};
+/* Reads whole lines, but for the last one, which may lack its end. Empty ones and those that begin with % are passed
+ * over. *n: entries. Errors: CORRUPT, with the line. */
+LEAT_API int leat_matrix_lines(struct leat_matrix_lines *lines, const char *text, size_t bytes, uint64_t *n,
+                               struct leat_error *error);
+
 /* Reads elements [first, first + n) of an array into `to`, decoded, in the order of bytes of this machine if its
  * filters say so. Errors: INVALID, UNSUPPORTED, DECODE (damaged, with file and byte), CHANGED, IO, NOMEM. */
 LEAT_API int leat_stored_read(const struct leat_stored_array *array, uint64_t first, uint64_t n, void *to,

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "format/matrix_market.h"
 #include "leat_py.h"
 
 /* On any thread. After the interpreter is gone, so are the arrays. */

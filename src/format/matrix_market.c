@@ -1,4 +1,5 @@
-#include "format/matrix_market.h"
+/* Entries of Matrix Market files (leat/stored.h). */
+#include "leat/stored.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -12,7 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/bytes.h"
-#include "codec/photo/library.h"
+#include "base/library.h"
 
 /* What bytes that were compressed in vain, and have checksums, take beside an eighth more than their elements. */
 enum { SPARE = 4096 };
@@ -38,11 +38,14 @@ static const struct leat_library_symbol lzf_symbols[] = {{"lzf_decompress", offs
 
 static struct leat_library blosc_library = {.format = "blosc",
                                             .files = blosc_files,
-                                            .advice = "apt install libblosc1",
+                                            .advice = "apt install libblosc1, and start again",
                                             .symbols = blosc_symbols,
                                             .functions = &blosc};
-static struct leat_library lzf_library = {
-    .format = "LZF", .files = lzf_files, .advice = "apt install liblzf1", .symbols = lzf_symbols, .functions = &lzf};
+static struct leat_library lzf_library = {.format = "LZF",
+                                          .files = lzf_files,
+                                          .advice = "apt install liblzf1, and start again",
+                                          .symbols = lzf_symbols,
+                                          .functions = &lzf};
 
 /* ---- filters --------------------------------------------------------------------------------- */
 

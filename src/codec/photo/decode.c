@@ -534,3 +534,11 @@ bool leat_photo_whole(const struct leat_decoder *decoder)
            : f->backend->warnings ? !f->backend->warnings(f->decoder)
                                   : true;
 }
+
+int leat_library_not_built(const char *format, const char *package, struct leat_error *error)
+{
+    return leat_fail(error, LEAT_E_DECODE,
+                     "%s: leat was built without the headers of %s, and so does not decode it: install them and build "
+                     "leat again, or convert the photo to PNG",
+                     format, package);
+}

@@ -12,7 +12,6 @@
 #include "base/error.h"
 #include "codec/photo/cicp.h"
 #include "codec/photo/decode_whole.h"
-#include "codec/photo/library.h"
 
 #define NAME "AVIF"
 /* Times that libavif and its AV1 decoder may hold the planes: of an image, and of a sequence, whose frames refer to
@@ -50,8 +49,9 @@ static struct functions {
 } avif;
 static const struct leat_library_symbol symbols[] = {FUNCTIONS(LEAT_LIBRARY_SYMBOL){NULL, 0}};
 static const char *const names[] = {"libavif.so.16", "libavif.so.15", NULL};
-static struct leat_library library = {NAME,    names, "apt install libavif16 (libavif15 on older systems)",
-                                      symbols, &avif, 0};
+static struct leat_library library = {
+    NAME,    names, "apt install libavif16 (libavif15 on older systems), and start again; or convert the photo to PNG",
+    symbols, &avif, 0};
 
 /*
  * Version 1.0 (libavif.so.16) put one field into each struct below, and since then they grow at their ends only. So the

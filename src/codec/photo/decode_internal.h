@@ -2,6 +2,7 @@
 #ifndef LEAT_CODEC_PHOTO_DECODE_INTERNAL_H
 #define LEAT_CODEC_PHOTO_DECODE_INTERNAL_H
 
+#include "base/library.h"
 #include "codec/photo/bytes.h"
 #include "codec/photo/photo.h"
 
@@ -131,5 +132,12 @@ struct leat_jpeg_packer *leat_photo_packer(struct leat_decoder *decoder);
 /* shrink.c: antialiased bilinear, then encoded as JPEG */
 int leat_photo_shrink(const void *data, size_t length, unsigned max_side, unsigned quality, bool lenient, uint8_t **out,
                       size_t *out_length, struct leat_error *error);
+
+/* Those that leat was built for. */
+extern struct leat_library leat_libtiff; /* decode_tiff.c */
+extern struct leat_library leat_lcms;    /* icc.c */
+
+/* DECODE: leat was built without the headers of the library that `package` has, and so without this format. */
+int leat_library_not_built(const char *format, const char *package, struct leat_error *error);
 
 #endif

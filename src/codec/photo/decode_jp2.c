@@ -16,7 +16,6 @@
 #include "base/error.h"
 #include "codec/photo/decode_whole.h"
 #include "codec/photo/icc.h"
-#include "codec/photo/library.h"
 
 #define NAME "JPEG 2000"
 /* For a sample: 4 bytes, and the input of a tile's decoding. Measured with 12 million pixels of 3 components: 4.2. */
@@ -150,7 +149,8 @@ static struct functions {
 } opj;
 static const struct leat_library_symbol symbols[] = {FUNCTIONS(LEAT_LIBRARY_SYMBOL){NULL, 0}};
 static const char *const names[] = {"libopenjp2.so.7", NULL};
-static struct leat_library library = {NAME, names, "apt install libopenjp2-7", symbols, &opj, 0};
+static struct leat_library library = {
+    NAME, names, "apt install libopenjp2-7, and start again; or convert the photo to PNG", symbols, &opj, 0};
 
 /* ---- bytes and words ------------------------------------------------------------------------- */
 

@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "codec/photo/decode_whole.h"
 #include "codec/photo/icc.h"
-#include "codec/photo/library.h"
 
 #define NAME "JPEG XL"
 /* For a sample: libjxl computes in floats; frames of an animation refer to others. Measured with 12 million pixels of 3
@@ -42,8 +41,13 @@ static const struct leat_library_symbol symbols[] = {FUNCTIONS(LEAT_LIBRARY_SYMB
 /* The parts used here are the same in all of these. */
 static const char *const names[] = {
     "libjxl.so.0.12", "libjxl.so.0.11", "libjxl.so.0.10", "libjxl.so.0.9", "libjxl.so.0.8", "libjxl.so.0.7", NULL};
-static struct leat_library library = {NAME,    names, "apt install the libjxl of your system (libjxl0.7 to libjxl0.12)",
-                                      symbols, &jxl,  0};
+static struct leat_library library = {
+    NAME,
+    names,
+    "apt install the libjxl of your system (libjxl0.7 to libjxl0.12), and start again; or convert the photo to PNG",
+    symbols,
+    &jxl,
+    0};
 
 /* A decoder that was given all of the file, and tells of these events. */
 static int open_file(struct leat_bytes file, int events, JxlDecoder **out, struct leat_error *error)

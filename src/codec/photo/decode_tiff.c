@@ -12,7 +12,6 @@
 #include "codec/jpeg/libjpeg.h"
 #include "codec/photo/decode_whole.h"
 #include "codec/photo/icc.h"
-#include "codec/photo/library.h"
 #include "codec/photo/tiff_pixels.h"
 
 enum { MOST_PAGES = 65536, MOST_SAMPLES = 64, CHUNKY = 1, PLANES = 2 };
@@ -286,8 +285,11 @@ static struct functions {
 } lib;
 static const struct leat_library_symbol symbols[] = {FUNCTIONS(LEAT_LIBRARY_SYMBOL){NULL, 0}};
 static const char *const files[] = {"libtiff.so.6", NULL};
-struct leat_library leat_libtiff = {
-    .format = "TIFF", .files = files, .advice = "apt install libtiff6", .symbols = symbols, .functions = &lib};
+struct leat_library leat_libtiff = {.format = "TIFF",
+                                    .files = files,
+                                    .advice = "apt install libtiff6, and start again; or convert the photo to PNG",
+                                    .symbols = symbols,
+                                    .functions = &lib};
 
 /* One file while libtiff has it. */
 struct client {

@@ -6,7 +6,6 @@
 #define LEAT_CODEC_PHOTO_DECODE_WHOLE_H
 
 #include "codec/photo/decode_internal.h"
-#include "codec/photo/library.h"
 
 /* The contents of the header of one image of a file. */
 struct leat_whole_header {

@@ -2,6 +2,8 @@
  * ones in a table, for all threads. */
 #include "codec/photo/icc.h"
 
+#include "codec/photo/decode_internal.h"
+
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/hash.h"
@@ -46,8 +48,11 @@ static struct functions {
 } lib;
 static const struct leat_library_symbol symbols[] = {FUNCTIONS(LEAT_LIBRARY_SYMBOL){NULL, 0}};
 static const char *const files[] = {"liblcms2.so.2", NULL};
-struct leat_library leat_lcms = {
-    .format = "ICC", .files = files, .advice = "apt install liblcms2-2", .symbols = symbols, .functions = &lib};
+struct leat_library leat_lcms = {.format = "ICC",
+                                 .files = files,
+                                 .advice = "apt install liblcms2-2, and start again; or convert the photo to PNG",
+                                 .symbols = symbols,
+                                 .functions = &lib};
 
 /* Threads use it together: Little CMS writes nothing into a transform that has no cache of pixels. */
 struct leat_icc {

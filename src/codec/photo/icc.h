@@ -5,8 +5,8 @@
 #ifndef LEAT_CODEC_PHOTO_ICC_H
 #define LEAT_CODEC_PHOTO_ICC_H
 
+#include "base/library.h"
 #include "codec/photo/bytes.h"
-#include "codec/photo/library.h"
 
 /* Larger profiles are broken. */
 #define LEAT_ICC_MOST_BYTES ((size_t)16 << 20)

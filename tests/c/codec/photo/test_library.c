@@ -4,8 +4,8 @@
 #include <pthread.h>
 #include <zlib.h>
 
-#include "codec/photo/library.h"
-#include "codec/photo/photo.h"
+#include "base/library.h"
+#include "codec/photo/decode_internal.h"
 
 #define FUNCTIONS(X) X(crc32) X(zlibVersion)
 struct functions {

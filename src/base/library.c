@@ -1,5 +1,5 @@
 /* Loading libraries at run time. One that was loaded stays. */
-#include "codec/photo/library.h"
+#include "base/library.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -69,16 +69,6 @@ int leat_library_load(struct leat_library *library, struct leat_error *error)
     }
     if (state == THERE)
         return LEAT_OK;
-    return leat_fail(error, LEAT_E_DECODE,
-                     "%s: %s, which decodes it, is not on this machine: %s, and start again; or convert the photo to "
-                     "PNG",
-                     library->format, library->files[0], library->advice);
-}
-
-int leat_library_not_built(const char *format, const char *package, struct leat_error *error)
-{
-    return leat_fail(error, LEAT_E_DECODE,
-                     "%s: leat was built without the headers of %s, and so does not decode it: install them and build "
-                     "leat again, or convert the photo to PNG",
-                     format, package);
+    return leat_fail(error, LEAT_E_DECODE, "%s: %s, which decodes it, is not on this machine: %s", library->format,
+                     library->files[0], library->advice);
 }
