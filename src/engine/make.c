@@ -240,6 +240,13 @@ uint8_t *leat_job_straight(const struct leat_job *j, const struct leat_job_value
     return room == v->extent.length ? to : NULL;
 }
 
+/* The length of a row that only making it has told. */
+static void note_steps(struct leat_job *j, const struct leat_scratch *scratch, uint64_t row, size_t o)
+{
+    if (output_of(j, o)->bounded)
+        j->target.steps[o][row] = (int64_t)leat_scratch_steps(scratch);
+}
+
 /* One output of an ordinary chain; of lists also the one that is made in the same call. */
 static int make_output(struct leat_job *j, struct leat_scratch *scratch, const struct leat_row *value, uint64_t row,
                        size_t o)
@@ -254,12 +261,18 @@ static int make_output(struct leat_job *j, struct leat_scratch *scratch, const s
         return LEAT_OK;
     if (output_of(j, o)->ragged && other != SIZE_MAX) {
         beside = place_of(j, row, other, &room);
-        return fits_room(j, other, &value->info, value->length, room)
-                   ? leat_program_apply_list(program, o, scratch, value, dst, beside, &j->error)
-                   : LEAT_E_CHANGED;
+        if (!fits_room(j, other, &value->info, value->length, room))
+            return LEAT_E_CHANGED;
+        const int rc = leat_program_apply_list(program, o, scratch, value, dst, beside, &j->error);
+        note_steps(j, scratch, row, o);
+        note_steps(j, scratch, row, other); /* labels are as many as tokens */
+        return rc;
     }
-    if (output_of(j, o)->ragged)
-        return leat_program_apply_ragged(program, o, scratch, value, dst, &j->error);
+    if (output_of(j, o)->ragged) {
+        const int rc = leat_program_apply_ragged(program, o, scratch, value, dst, &j->error);
+        note_steps(j, scratch, row, o);
+        return rc;
+    }
     if (leat_program_apply(program, o, scratch, value, 1, dst, &j->error) == 1)
         return LEAT_OK;
     return j->error.code ? j->error.code : LEAT_E_DECODE;

@@ -41,7 +41,7 @@ static int read_one(struct reading *r, const json_t *object)
                          LEAT_MAX_BRANCH_DEPTH);
     int rc = r->parse(r->context, child, object, r->error);
     const struct leat_op_class *class = child->class;
-    if (!rc && (class->decodes || leat_op_cuts(class) || class->pad || class->batch || class->call ||
+    if (!rc && (class->decodes || leat_op_cuts(class) || class->pad || class->batch || leat_op_calls(class) ||
                 !(class->joint || leat_op_makes_values(class))))
         rc = leat_fail(r->error, LEAT_E_INVALID,
                        "%s holds operators that make images of images or change boxes, and %s is none.",

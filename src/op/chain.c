@@ -135,6 +135,8 @@ static int apply_ragged(struct leat_chain *chain, const struct leat_row *row, st
     int rc = make_room(out, bytes, error);
     if (!rc)
         rc = leat_program_apply_ragged(chain->program, 0, chain->scratch, row, out->owned, error);
+    if (!rc && chain->compiled->face.bounded)
+        out->length = bytes = leat_scratch_steps(chain->scratch) * step;
     out->shape[0] = step ? (int64_t)(bytes / step) : 0;
     return rc;
 }

@@ -226,7 +226,7 @@ static int compile_parts(struct leat_program *program, struct leat_compiled *c, 
 {
     size_t n = 1;
     for (size_t i = 0; i < c->n_uses; i++)
-        n += c->uses[i].op->class->call != NULL;
+        n += leat_op_calls(c->uses[i].op->class);
     c->parts = leat_new_array(n, sizeof *c->parts);
     if (!c->parts)
         return leat_compile_no_memory(error);
@@ -241,7 +241,7 @@ static int compile_parts(struct leat_program *program, struct leat_compiled *c, 
         struct leat_compiled *part = &c->parts[k];
         part->face.name = c->face.name;
         part->in = part->out = k ? use[-1].out : c->in;
-        for (part->uses = use; use < end && !use->op->class->call; use++, part->n_uses++)
+        for (part->uses = use; use < end && !leat_op_calls(use->op->class); use++, part->n_uses++)
             part->out = use->op->class->pad ? part->out : use->out;
         part->native = use < end ? use++ : NULL;
         int rc = compile_part(program, part, part->native ? part->out.layout == LEAT_LAYOUT_CHW : planar, error);
@@ -291,6 +291,14 @@ int leat_compiled_finish(struct leat_program *program, struct leat_compiled *c, 
     face->ndim = t->ndim;
     memcpy(face->shape, t->shape, sizeof face->shape);
     face->ragged = t->ndim && t->shape[0] < 0 && !leat_type_is_open(t);
+    for (size_t i = 0; i < c->n_uses; i++)
+        c->bounded |= c->uses[i].op->class->call_some && c->uses[i].out.shape[0] < 0;
+    face->bounded = c->bounded && face->ragged;
+    if (face->bounded && face->hidden)
+        return leat_fail(error, LEAT_E_TYPE,
+                         "A function cannot take output '%s', whose rows are as long as their values say: put PadTo "
+                         "before it.",
+                         face->name);
     face->in_place = c->in.kind == LEAT_KIND_ARRAY && !(c->in.ndim && c->in.shape[0] < 0);
     face->grows = face->in_place && has_open_images(c->uses, c->n_uses);
     bool image = c->n_uses && leat_type_is_image(t), planar = t->ask == LEAT_ASK_NOTHING || t->ask == LEAT_ASK_NCHW;
@@ -332,7 +340,7 @@ int leat_compiled_finish(struct leat_program *program, struct leat_compiled *c, 
         return LEAT_OK;
     }
     for (size_t i = 0; i < c->n_uses; i++)
-        if (c->uses[i].op->class->call)
+        if (leat_op_calls(c->uses[i].op->class))
             return compile_parts(program, c, planar, error);
     int rc = choose_path(c, image, planar, program->kernels, error);
     if (!rc && c->gather)

@@ -4,63 +4,66 @@
  *
  *     SparsePart      the values or the columns, a list: how such a row leaves a chain
  *     Densify         all columns, 0 where there is no value
+ *     SelectGenes     some columns, in another order
  *     NormalizeTotal  values times target / their sum; a row whose sum is 0 stays. As scanpy's normalize_total (Wolf et
  *                     al., "SCANPY: large-scale single-cell gene expression data analysis", 2018)
  *     Log1p           the natural logarithm of 1 + value
  *
- * The last two take dense rows, too. Sums are of float64; results are float32, of float64 float64.
+ * The last three take dense rows, too. Sums are of float64; results are float32, of float64 float64.
  */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/role.h"
 #include "kernels/values.h"
-#include "op/token_ops.h"
+#include "op/sparse.h"
 
 /* ---- rows ---- */
 
-/* The values of a row as an operator takes it: all of a dense one. */
-static size_t values_of(const struct leat_use *use, uint64_t length)
+/* Without a branch, for vectors. */
+static bool columns_rise(const uint8_t *columns, size_t n, int64_t end)
 {
-    return (size_t)(use->in.columns ? length / leat_type_step(&use->in) : length / leat_dtype_size(use->in.dtype));
+    int32_t first = 0, last = -1;
+    unsigned bad = 0;
+    if (n) {
+        memcpy(&first, columns, sizeof first);
+        memcpy(&last, columns + (n - 1) * sizeof last, sizeof last);
+    }
+    for (size_t k = 0; k + 1 < n; k++) {
+        int32_t a, b;
+        memcpy(&a, columns + k * sizeof a, sizeof a);
+        memcpy(&b, columns + (k + 1) * sizeof b, sizeof b);
+        bad |= a >= b;
+    }
+    return !bad && first >= 0 && last < end;
 }
 
-static enum leat_dtype item_of(const struct leat_type *type)
+int leat_sparse_check(const struct leat_use *use, const char *output, const uint8_t *row, size_t n,
+                      struct leat_error *error)
 {
-    return type->columns ? type->item : type->dtype;
-}
-
-/* Column k of a row of n values, which need not be aligned. */
-static int32_t column_at(const uint8_t *row, const struct leat_type *type, size_t n, size_t k)
-{
-    int32_t column;
-    memcpy(&column, row + n * leat_dtype_size(type->item) + k * sizeof column, sizeof column);
-    return column;
-}
-
-typedef int32_t __attribute__((aligned(1), may_alias)) unaligned;
-
-/* Whoever makes sparse rows vouches for their columns; here is the last place before memory is written by them. */
-static int check_columns(const struct leat_use *use, const char *output, const uint8_t *row, size_t n,
-                         struct leat_error *error)
-{
-    const unaligned *columns = (const unaligned *)(row + n * leat_dtype_size(use->in.item));
-    bool good = !n || (columns[0] >= 0 && columns[n - 1] < use->in.columns);
-    for (size_t k = 1; k < n; k++)
-        good &= columns[k] > columns[k - 1];
-    if (good)
+    if (columns_rise(row + n * leat_dtype_size(use->in.item), n, use->in.columns))
         return LEAT_OK;
     int64_t before = -1;
-    for (size_t k = 0; k < n; before = column_at(row, &use->in, n, k++))
-        if (column_at(row, &use->in, n, k) <= before || column_at(row, &use->in, n, k) >= use->in.columns)
+    for (size_t k = 0; k < n; before = leat_sparse_column(row, &use->in, n, k++))
+        if (leat_sparse_column(row, &use->in, n, k) <= before ||
+            leat_sparse_column(row, &use->in, n, k) >= use->in.columns)
             return leat_fail(error, LEAT_E_DECODE,
                              "%s in output '%s': value %zu of the sparse row is of column %" PRId32 ", behind %" PRId64
                              ": columns rise from 0 to %" PRId64,
-                             use->op->class->type, output, k, column_at(row, &use->in, n, k), before,
+                             use->op->class->type, output, k, leat_sparse_column(row, &use->in, n, k), before,
                              use->in.columns - 1);
     return LEAT_OK;
+}
+
+bool leat_sparse_columns(const struct leat_type *type, int64_t *columns)
+{
+    *columns = type->columns ? type->columns : type->shape[0];
+    return type->columns ||
+           (type->kind == LEAT_KIND_ARRAY && type->ndim == 1 && type->shape[0] >= 0 && type->dtype != LEAT_BOOL);
 }
 
 /* Lists of numbers of any length, dense rows and sparse ones. */
@@ -100,13 +103,13 @@ static int infer_part(const void *args, const struct leat_place *place, struct l
 static int call_part(const struct leat_use *use, const char *output, const struct leat_row *row, const void *in,
                      uint64_t length, void *out, struct leat_error *error)
 {
-    const size_t n = values_of(use, length), bytes = n * leat_dtype_size(use->in.item);
+    const size_t n = leat_sparse_count(use, length), bytes = n * leat_dtype_size(use->in.item);
     if (!((const struct part_args *)use->op->args)->columns) {
         memcpy(out, in, bytes);
         return LEAT_OK;
     }
     memcpy(out, (const uint8_t *)in + bytes, n * sizeof(int32_t));
-    return check_columns(use, output, in, n, error);
+    return leat_sparse_check(use, output, in, n, error);
 }
 
 static const char *label_sparse_part(const void *args)
@@ -142,15 +145,15 @@ static int call_dense(const struct leat_use *use, const char *output, const stru
         memcpy(out, in, (size_t)leat_type_bytes(&use->out));
         return LEAT_OK;
     }
-    const size_t n = values_of(use, length), size = leat_dtype_size(use->in.item);
-    const int rc = check_columns(use, output, in, n, error);
+    const size_t n = leat_sparse_count(use, length), size = leat_dtype_size(use->in.item);
+    const int rc = leat_sparse_check(use, output, in, n, error);
     if (rc)
         return rc;
     const uint8_t *from = in;
     uint8_t *to = out;
     memset(to, 0, (size_t)leat_type_bytes(&use->out));
     for (size_t k = 0; k < n; k++)
-        memcpy(to + (size_t)column_at(in, &use->in, n, k) * size, from + k * size, size);
+        memcpy(to + (size_t)leat_sparse_column(in, &use->in, n, k) * size, from + k * size, size);
     return LEAT_OK;
 }
 
@@ -162,6 +165,192 @@ static const char *label_densify(const void *args)
 const struct leat_op_class leat_op_densify = {
     .type = "Densify", .sparse = true, .infer = infer_dense, .label = label_densify, .call = call_dense};
 
+/* ---- SelectGenes ---- */
+
+#define MOST_GENES (1 << 24)
+#define MOST_WORDS 512 /* of a set on the stack: 32,768 genes */
+
+struct genes_args {
+    int32_t *columns; /* of each gene that is kept */
+    int32_t *places;  /* of each column below `end` the number of its gene, -1: it is left out */
+    size_t n, end;
+};
+
+static const char *label_select_genes(const void *args)
+{
+    return "SelectGenes";
+}
+
+static void parse_genes(void *into, struct leat_args *json)
+{
+    static const char wanted[] = "column numbers from 0, each once, as a loader makes them of names";
+    struct genes_args *args = into;
+    const json_t *names = leat_args_get(json, "names"), *one;
+    size_t i;
+    bool good = json_array_size(names) && json_array_size(names) <= MOST_GENES;
+    args->n = good ? json_array_size(names) : 0;
+    args->columns = leat_new_array(args->n + 1, sizeof *args->columns);
+    json_array_foreach((json_t *)(uintptr_t)names, i, one)
+    {
+        const json_int_t column = json_integer_value(one);
+        good = good && args->columns && json_is_integer(one) && column >= 0 && column < INT32_MAX;
+        if (!good)
+            break;
+        args->columns[i] = (int32_t)column;
+        args->end = (size_t)column >= args->end ? (size_t)column + 1 : args->end;
+    }
+    args->places = good ? leat_alloc((args->end + 1) * sizeof *args->places) : NULL;
+    if (args->places)
+        memset(args->places, -1, (args->end + 1) * sizeof *args->places);
+    for (i = 0; args->places && i < args->n; i++) {
+        int32_t *place = &args->places[args->columns[i]];
+        good = good && *place < 0;
+        *place = (int32_t)i;
+    }
+    if (!args->columns || (good && !args->places))
+        json->status = leat_fail(json->error, LEAT_E_NOMEM, "No memory for genes.");
+    else if (!good)
+        leat_args_wrong(json, "names", wanted);
+}
+
+static void end_genes(void *of)
+{
+    leat_free(((struct genes_args *)of)->columns);
+    leat_free(((struct genes_args *)of)->places);
+}
+
+static uint64_t hash_genes(const void *of)
+{
+    const struct genes_args *args = of;
+    return leat_hash64(args->columns, args->n * sizeof *args->columns);
+}
+
+static uint64_t count_genes(const void *of, uint64_t n)
+{
+    const struct genes_args *args = of;
+    return n < args->n ? n : args->n;
+}
+
+static int infer_genes(const void *of, const struct leat_place *place, struct leat_type *type,
+                       struct leat_effect *effect, struct leat_error *error)
+{
+    const struct genes_args *args = of;
+    int64_t columns;
+    if (!leat_sparse_columns(type, &columns))
+        return leat_op_misfit(place, type, "a sparse row, or a dense one of numbers", error);
+    if (args->end > (uint64_t)columns)
+        return leat_fail(error, LEAT_E_TYPE, "%s in output '%s' takes column %zu, and rows have %" PRId64 ".",
+                         place->type, place->output, args->end - 1, columns);
+    if (type->columns)
+        leat_type_make_sparse(type, type->item, (int64_t)args->n);
+    else
+        type->shape[0] = (int64_t)args->n;
+    return LEAT_OK;
+}
+
+static inline void copy_value(uint8_t *to, const uint8_t *from, size_t size)
+{
+    switch (size) { /* each is one move */
+    case 1:
+        *to = *from;
+        break;
+    case 2:
+        memcpy(to, from, 2);
+        break;
+    case 4:
+        memcpy(to, from, 4);
+        break;
+    default:
+        memcpy(to, from, 8);
+    }
+}
+
+/* A set of genes: a bit for each, and for each word of them how many are in the words before. */
+struct gene_set {
+    uint64_t *bits;
+    uint32_t *before;
+};
+
+static inline size_t rank_in(const struct gene_set *set, int32_t gene)
+{
+    const uint64_t below = set->bits[gene / 64] & ((UINT64_C(1) << gene % 64) - 1);
+    return set->before[gene / 64] + (size_t)__builtin_popcountll(below);
+}
+
+/* -1: it is left out. */
+static inline int32_t gene_of(const struct genes_args *args, const uint8_t *columns, size_t k)
+{
+    uint32_t column;
+    memcpy(&column, columns + k * sizeof column, sizeof column);
+    return column < args->end ? args->places[column] : -1;
+}
+
+/* The genes of a row are put into a set, in which each has its rank; so they come in their order without being sorted.
+ */
+static size_t select_genes(const struct leat_use *use, const uint8_t *in, size_t n, const struct gene_set *set,
+                           uint8_t *out)
+{
+    const struct genes_args *args = use->op->args;
+    const size_t size = leat_dtype_size(use->in.item), words = args->n / 64 + 1;
+    const uint8_t *columns = in + n * size;
+    memset(set->bits, 0, words * sizeof *set->bits);
+    for (size_t k = 0; k < n; k++) {
+        const int32_t gene = gene_of(args, columns, k);
+        if (gene >= 0)
+            set->bits[gene / 64] |= UINT64_C(1) << gene % 64;
+    }
+    size_t kept = 0;
+    for (size_t w = 0; w < words; w++) {
+        set->before[w] = (uint32_t)kept;
+        kept += (size_t)__builtin_popcountll(set->bits[w]);
+    }
+    for (size_t k = 0; k < n; k++) {
+        const int32_t gene = gene_of(args, columns, k);
+        if (gene < 0)
+            continue;
+        const size_t at = rank_in(set, gene);
+        copy_value(out + at * size, in + k * size, size);
+        memcpy(out + kept * size + at * sizeof gene, &gene, sizeof gene);
+    }
+    return kept;
+}
+
+static int call_genes(const struct leat_use *use, const char *output, const struct leat_row *row, const void *in,
+                      uint64_t length, void *out, uint64_t *made, struct leat_error *error)
+{
+    const struct genes_args *args = use->op->args;
+    const size_t n = leat_sparse_count(use, length), words = args->n / 64 + 1;
+    uint64_t bits[MOST_WORDS], *large = NULL;
+    uint32_t before[MOST_WORDS];
+    *made = args->n;
+    if (!use->in.columns) {
+        const size_t size = leat_dtype_size(use->in.dtype);
+        for (size_t i = 0; i < args->n; i++)
+            copy_value((uint8_t *)out + i * size, (const uint8_t *)in + (size_t)args->columns[i] * size, size);
+        return LEAT_OK;
+    }
+    const int rc = leat_sparse_check(use, output, in, n, error);
+    if (rc)
+        return rc;
+    if (words > MOST_WORDS && !(large = leat_alloc(words * (sizeof *bits + sizeof *before))))
+        return leat_fail(error, LEAT_E_NOMEM, "no memory to select %zu genes", args->n);
+    const struct gene_set set = {large ? large : bits, large ? (uint32_t *)(large + words) : before};
+    *made = select_genes(use, in, n, &set, out);
+    leat_free(large);
+    return LEAT_OK;
+}
+
+const struct leat_op_class leat_op_select_genes = {.type = "SelectGenes",
+                                                   .args_bytes = sizeof(struct genes_args),
+                                                   .sparse = true,
+                                                   .parse = parse_genes,
+                                                   .end = end_genes,
+                                                   .hash = hash_genes,
+                                                   .infer = infer_genes,
+                                                   .count = count_genes,
+                                                   .label = label_select_genes,
+                                                   .call_some = call_genes};
+
 /* ---- functions of the values ---- */
 
 /* float32, or float64 of float64. */
@@ -169,7 +358,7 @@ static int infer_floats(const void *args, const struct leat_place *place, struct
                         struct leat_effect *effect, struct leat_error *error)
 {
     const int rc = take_numbers(place, type, error);
-    const enum leat_dtype to = item_of(type) == LEAT_F64 ? LEAT_F64 : LEAT_F32;
+    const enum leat_dtype to = leat_sparse_item(type) == LEAT_F64 ? LEAT_F64 : LEAT_F32;
     if (!rc && type->columns)
         leat_type_make_sparse(type, to, type->columns);
     else if (!rc)
@@ -180,8 +369,8 @@ static int infer_floats(const void *args, const struct leat_place *place, struct
 /* The values as floats of the output, and of a sparse row the columns behind them. Returns how many. */
 static size_t take_floats(const struct leat_use *use, const void *in, uint64_t length, void *out)
 {
-    const size_t n = values_of(use, length);
-    const enum leat_dtype from = item_of(&use->in), to = item_of(&use->out);
+    const size_t n = leat_sparse_count(use, length);
+    const enum leat_dtype from = leat_sparse_item(&use->in), to = leat_sparse_item(&use->out);
     leat_values_convert(from, to, in, out, n);
     if (use->in.columns)
         memcpy((uint8_t *)out + n * leat_dtype_size(to), (const uint8_t *)in + n * leat_dtype_size(from),
@@ -202,7 +391,7 @@ static int call_total(const struct leat_use *use, const char *output, const stru
                       uint64_t length, void *out, struct leat_error *error)
 {
     const size_t n = take_floats(use, in, length, out);
-    const bool wide = item_of(&use->out) == LEAT_F64;
+    const bool wide = leat_sparse_item(&use->out) == LEAT_F64;
     float *f = out;
     double *d = out, sum = 0;
     for (size_t i = 0; i < n; i++)
@@ -234,9 +423,9 @@ static int call_log(const struct leat_use *use, const char *output, const struct
     const size_t n = take_floats(use, in, length, out);
     float *f = out;
     double *d = out;
-    for (size_t i = 0; i < n && item_of(&use->out) == LEAT_F64; i++)
+    for (size_t i = 0; i < n && leat_sparse_item(&use->out) == LEAT_F64; i++)
         d[i] = log1p(d[i]);
-    for (size_t i = 0; i < n && item_of(&use->out) == LEAT_F32; i++)
+    for (size_t i = 0; i < n && leat_sparse_item(&use->out) == LEAT_F32; i++)
         f[i] = log1pf(f[i]);
     return LEAT_OK;
 }

@@ -289,6 +289,9 @@ struct leat_op_class {
      * OPERATOR: it failed; DECODE: the length is not one of this type. */
     int (*call)(const struct leat_use *use, const char *output, const struct leat_row *row, const void *in,
                 uint64_t length, void *out, struct leat_error *error);
+    /* In place of `call`: one that makes fewer numbers than `count` says, by the values. *made: how many they are. */
+    int (*call_some)(const struct leat_use *use, const char *output, const struct leat_row *row, const void *in,
+                     uint64_t length, void *out, uint64_t *made, struct leat_error *error);
     /* How many numbers it makes of a list of n, for a call that takes lists of any length. NULL: the types say it. */
     uint64_t (*count)(const void *args, uint64_t n);
 #define LEAT_MOST_PAIRED 8000
@@ -325,6 +328,12 @@ struct leat_pad {
     double fill;
     bool cut;
 };
+
+/* Whether it is a function of whole values, behind which the chain is cut into parts. */
+static inline bool leat_op_calls(const struct leat_op_class *class)
+{
+    return class->call || class->call_some;
+}
 
 /* Whether the chain is cut there: its stages end before, and others begin behind. */
 static inline bool leat_op_cuts(const struct leat_op_class *class)

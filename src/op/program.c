@@ -25,7 +25,7 @@ struct leat_scratch {
     const struct leat_program *program;
     struct leat_stage_work work;
     struct step_time *times;
-    uint64_t photos;
+    uint64_t photos, steps; /* steps: of the last row of a bounded list */
     struct leat_watch watch;
     struct leat_tuple_work *tuples;
     uint8_t *native,
@@ -344,16 +344,20 @@ bool leat_program_is_beside(const struct leat_program *program, size_t output)
     return program->outputs[output].beside;
 }
 
-/* `labels`: of the output that is made in the same call, into `beside`; or NULL. */
+/* Of a list of *n elements, which becomes the number of those made. `labels`: of the output that is made in the same
+ * call, into `beside`; or NULL. */
 static int call_native(const struct leat_compiled *part, struct leat_scratch *scratch, const struct leat_row *row,
-                       void *dst, const struct leat_use *labels, void *beside, struct leat_error *error)
+                       void *dst, const struct leat_use *labels, void *beside, uint64_t *n, struct leat_error *error)
 {
     struct step_time *time = &scratch->times[part->first_time + part->n_stages + part->face.decodes];
     const struct leat_use *use = part->native;
     const struct leat_op_class *class = use->op->class;
     int64_t begin = leat_clock_ns();
     int rc = labels ? class->call_both(use, labels, part->face.name, row, row->data, row->length, dst, beside, error)
-                    : class->call(use, part->face.name, row, row->data, row->length, dst, error);
+             : class->call ? class->call(use, part->face.name, row, row->data, row->length, dst, error)
+                           : class->call_some(use, part->face.name, row, row->data, row->length, dst, n, error);
+    if (labels || class->call)
+        *n = leat_use_count(use, *n);
     end_step(scratch, time, class->label(use->op->args), begin, 1, 0);
     return rc;
 }
@@ -374,7 +378,8 @@ static int restore(const struct leat_compiled *c, const struct leat_row *row, ui
 }
 
 /* One value through parts and functions: in turns through the two buffers, the last step into `dst`, or if that is
- * NULL into a buffer, too. *result: the last step's. `beside`: where the labels of a list go, or NULL. */
+ * NULL into a buffer, too. *result: the last step's, of a list of scratch->steps elements. `beside`: where the labels
+ * of a list go, or NULL. */
 static int run_native(const struct leat_compiled *c, struct leat_scratch *scratch, const struct leat_row *given,
                       void *dst, void *beside, const void **result, struct leat_error *error)
 {
@@ -385,7 +390,7 @@ static int run_native(const struct leat_compiled *c, struct leat_scratch *scratc
     for (size_t k = 0; !rc && k < c->n_parts; k++) {
         const struct leat_compiled *part = &c->parts[k];
         uint8_t *to = part->native || !dst ? scratch->buffers[turn] : dst;
-        if (part->idle && !k && c->face.in_place && part->native)
+        if (part->idle && !k && c->face.in_place && !leat_compiled_is_list(c) && part->native)
             memcpy(to, row.data, row.length = leat_type_bytes(&part->in)); /* bytes that may fault are copied */
         else if (part->idle)
             to = NULL;
@@ -399,15 +404,15 @@ static int run_native(const struct leat_compiled *c, struct leat_scratch *scratc
             break;
         bool end = k + 2 == c->n_parts && c->parts[k + 1].idle;
         to = end && dst ? dst : scratch->buffers[turn];
-        rc = call_native(part, scratch, &row, to, end && beside ? c->labels->parts[k].native : NULL, beside, error);
+        rc = call_native(part, scratch, &row, to, end && beside ? c->labels->parts[k].native : NULL, beside, &n, error);
         row.data = to;
         if (end)
             break;
-        n = part->native->op->class->count ? part->native->op->class->count(part->native->op->args, n) : n;
         row.length = leat_value_size(&part->native->out, n);
         turn ^= 1;
     }
     *result = row.data;
+    scratch->steps = n;
     return rc;
 }
 
@@ -416,16 +421,20 @@ static int run_list(const struct leat_compiled *c, struct leat_scratch *scratch,
                     void *dst, void *beside, struct leat_error *error)
 {
     struct leat_row row = *given;
-    const uint64_t n = leat_compiled_count(c, row.length / leat_type_step(&c->in));
-    const bool longer = c->pad_steps && n > c->pad_steps;
+    const uint64_t most = leat_compiled_count(c, row.length / leat_type_step(&c->in));
+    const bool longer = c->pad_steps && most > c->pad_steps;
     const void *result;
-    int rc = c->pad_steps ? leat_pad_check(c, n, error) : LEAT_OK;
+    int rc = longer && !c->bounded ? leat_pad_check(c, most, error) : LEAT_OK;
     row.data = row.length ? row.data : scratch->buffers[0]; /* an empty value may be NULL */
     rc = rc ? rc : run_native(c, scratch, &row, longer ? NULL : dst, beside, &result, error);
+    if (rc || !c->pad_steps)
+        return rc;
+    const uint64_t n = c->bounded ? scratch->steps : most, kept = n < c->pad_steps ? n : c->pad_steps;
+    rc = leat_pad_check(c, n, error);
     if (!rc && longer)
-        memcpy(dst, result, c->face.row_bytes);
-    else if (!rc && c->pad_steps)
-        leat_pad_fill(c, n, dst);
+        memcpy(dst, result, kept * (c->face.row_bytes / c->pad_steps));
+    if (!rc)
+        leat_pad_fill(c, kept, dst);
     return rc;
 }
 
@@ -664,6 +673,11 @@ int leat_program_apply_list(const struct leat_program *program, size_t output, s
                             const struct leat_row *row, void *dst, void *beside, struct leat_error *error)
 {
     return apply_list(&program->outputs[output], scratch, row, dst, beside, error);
+}
+
+uint64_t leat_scratch_steps(const struct leat_scratch *scratch)
+{
+    return scratch->steps;
 }
 
 /* ---- times ---- */

@@ -70,8 +70,8 @@ struct leat_output {
     bool sizes;     /* height and width of the images of its chain, int64: for those of open size */
     bool in_place;  /* the field has fixed size: rows come as mapped memory; else as fetched bytes */
     bool keyed;     /* some operator draws random numbers */
-    bool grows;     /* an array, and the size of large images between its operators is drawn: leat_program_decode_bytes
-                     * gives the needs of a row, whose value is never mapped memory */
+    bool grows;     /* an array, and the size of large images between its operators is drawn, or it is made through
+                     * lists: leat_program_decode_bytes gives the needs of a row, whose value is never mapped memory */
     bool decodes;   /* the value is decoded: it can be found broken, and is scanned to its end if unchecked */
     bool lenient;   /* ... with warnings, if that is possible */
     bool turns;     /* ... as its EXIF orientation says: all of a turned photo is kept while it is made */
@@ -215,6 +215,8 @@ int leat_program_apply_ragged(const struct leat_program *program, size_t output,
 /* The same with the ragged output that is made in the same call (leat_program_beside), into `beside`. */
 int leat_program_apply_list(const struct leat_program *program, size_t output, struct leat_scratch *scratch,
                             const struct leat_row *row, void *dst, void *beside, struct leat_error *error);
+/* The steps of the last row that one of these made, if its output is bounded. */
+uint64_t leat_scratch_steps(const struct leat_scratch *scratch);
 
 /* Bytes of masks of instances, of one row: more of them are a broken sample, on each machine alike. */
 #define LEAT_MOST_DRAWN (UINT64_C(1) << 32)

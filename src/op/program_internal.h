@@ -36,6 +36,7 @@ struct leat_compiled {
     size_t n_parts;
     const struct leat_use *native;      /* of a part: the function behind it; NULL: it is the last */
     bool idle;                          /* of a part: it hands on its input */
+    bool bounded;                       /* of a chain: the length of some value between them follows from values */
     const struct leat_compiled *labels; /* of tokens whose labels are made in the same call; or NULL */
     bool beside;                        /* it is made so */
 
@@ -146,17 +147,19 @@ static inline struct leat_compiled *leat_tuple_member(const struct leat_program 
     return &program->outputs[chain->first + i];
 }
 
-/* Whether it takes lists of any length, whose values between functions are as long as each row's. */
+/* Whether it takes or makes lists of any length, so that values between functions are as long as each row's. */
 static inline bool leat_compiled_is_list(const struct leat_compiled *c)
 {
     return c->path == LEAT_PATH_NATIVE && c->in.kind == LEAT_KIND_ARRAY && (c->in.ndim == 1 || c->in.columns) &&
-           c->in.shape[0] < 0;
+           (c->in.shape[0] < 0 || c->bounded);
 }
 /* Bytes of such a value that each of a scratch's buffers has room for: 32,768 tokens. A longer row has its own. */
 #define LEAT_LIST_BYTES (UINT64_C(256) << 10)
 /* program_memory.c: the bytes of the longest value between the functions of a row, from the bytes of its list. */
 uint64_t leat_list_bytes(const struct leat_compiled *c, uint64_t length);
-/* program_memory.c: the elements that a list of n becomes. */
+/* program_memory.c: the elements that a list of n becomes, by an operator and by a chain; at most so many, if it is
+ * bounded. */
+uint64_t leat_use_count(const struct leat_use *use, uint64_t n);
 uint64_t leat_compiled_count(const struct leat_compiled *c, uint64_t n);
 /* The bytes of a value of a type, a list of n elements if it varies. */
 uint64_t leat_value_size(const struct leat_type *type, uint64_t n);

@@ -76,15 +76,17 @@ uint64_t leat_program_images_bytes(const struct leat_program *program)
 
 /* ---- lists ---- */
 
-static uint64_t count(const struct leat_use *use, uint64_t n)
+uint64_t leat_use_count(const struct leat_use *use, uint64_t n)
 {
+    if (use->in.ndim && use->in.shape[0] >= 0) /* whatever the list was that it was made of */
+        n = (uint64_t)use->in.shape[0];
     return use->op->class->count ? use->op->class->count(use->op->args, n) : n;
 }
 
 uint64_t leat_compiled_count(const struct leat_compiled *c, uint64_t n)
 {
     for (size_t k = 0; k < c->n_uses; k++)
-        n = count(&c->uses[k], n);
+        n = leat_use_count(&c->uses[k], n);
     return n;
 }
 
@@ -104,7 +106,7 @@ uint64_t leat_list_bytes(const struct leat_compiled *c, uint64_t length)
             last = leat_value_size(&part->out, n);
         }
         if (part->native) {
-            n = count(part->native, n);
+            n = leat_use_count(part->native, n);
             most = last > most ? last : most;
             last = leat_value_size(&part->native->out, n);
         }

@@ -265,7 +265,7 @@ static int check_order(struct leat_compiled_chain *chain, size_t n_boxes, size_t
     bool cut = false;
     for (size_t k = 0; k < chain->n_uses; k++) {
         const struct leat_op_class *class = chain->uses[k].op->class;
-        if (class->call)
+        if (leat_op_calls(class))
             return misfit(chain, class, "is a function of one value: give the field a chain of its own", error);
         if (last && last->batch && !class->batch)
             return misfit(chain, class, "stands behind an operator on whole batches: put it before", error);

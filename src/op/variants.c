@@ -263,8 +263,8 @@ static uint64_t row_bytes(const struct leat_program *p)
 
 static bool same_type(const struct leat_output *a, const struct leat_output *b)
 {
-    return a->dtype == b->dtype && a->ndim == b->ndim && a->ragged == b->ragged && a->kind == b->kind &&
-           a->decodes == b->decodes && a->in_place == b->in_place;
+    return a->dtype == b->dtype && a->ndim == b->ndim && a->ragged == b->ragged && a->bounded == b->bounded &&
+           a->kind == b->kind && a->decodes == b->decodes && a->in_place == b->in_place;
 }
 
 static bool same_shape(const struct leat_output *a, const struct leat_output *b)
