@@ -32,7 +32,7 @@ FACES = {"cli", "python", "examples"}
 PYTHON = [
     {"_leat", "check", "closing", "errors", "files", "ranks", "saved"},
     {"data", "text"},
-    {"functions", "ops", "program", "presets"},
+    {"functions", "genes", "ops", "program", "presets"},
     {"workers"},
     {"device", "feedback", "mixtures", "privacy", "sharing", "stores"},
     {"loading"},

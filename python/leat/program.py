@@ -145,7 +145,8 @@ def sparse_parts(outputs: Outputs | None, schema: Mapping[str, Field]) -> Output
 
 def _sparse_outputs(name: str, out: Out, taken: bool) -> dict[str | tuple[str, ...], Any]:
     listed = _chain(name, out.chain)
-    last = next((op for op in listed if isinstance(op, (ops.Densify, ops.SparsePart, ops.Map))), None)
+    ends = (ops.Densify, ops.RankTokens, ops.SparsePart, ops.Map)
+    last = next((op for op in listed if isinstance(op, ends)), None)
     if isinstance(last, ops.Map):
         raise TypeError(f"output {name!r}: {last!r:.60} takes no sparse rows: put leat.ops.Densify() before it")
     if last is not None:
@@ -162,15 +163,20 @@ def _sparse_outputs(name: str, out: Out, taken: bool) -> dict[str | tuple[str, .
 def sparse_outputs(entries: Iterable[Entry] | None, schema: Mapping[str, Field]) -> dict[str, int]:
     """The outputs of sparse rows, which have their columns beside them, and how many columns each has."""
     parts = {
-        entry.names[0]: (entry.chain[-1]._values["which"], entry.fields[0])
+        entry.names[0]: (entry.chain[-1]._values["which"], entry.fields[0], _selected(entry.chain))
         for entry in entries or ()
         if entry.chain and isinstance(entry.chain[-1], ops.SparsePart)
     }
     return {
-        name: schema[field].shape[0] or 0
-        for name, (which, field) in parts.items()
-        if which == "values" and parts.get(f"{name}.columns") == ("columns", field)
+        name: selected or schema[field].shape[0] or 0
+        for name, (which, field, selected) in parts.items()
+        if which == "values" and parts.get(f"{name}.columns") == ("columns", field, selected)
     }
+
+
+def _selected(chain: list[ops.Operator]) -> int | None:
+    """How many columns operators have left of all."""
+    return next((len(op._values["names"]) for op in reversed(chain) if isinstance(op, ops.SelectGenes)), None)
 
 
 def _with_others(entry: Entry, outputs: Outputs) -> list[Entry]:

@@ -277,3 +277,298 @@ def test_the_command_shows_the_field(tmp_path: Path) -> None:
 
     said = subprocess.run([command(), "info", tmp_path / "d.leat"], capture_output=True, text=True, check=True).stdout
     assert "  X  sparse float32, 5 columns\n" in said
+
+
+# ---- genes by name ---------------------------------------------------------------------------------------------------
+
+
+def with_genes(matrix: Any, genes: list[str]) -> leat.Dataset:
+    ds = leat.from_arrays(X=matrix, other=np.zeros((matrix.shape[0], 3)))
+    ds.genes = genes  # type: ignore[attr-defined]
+    return ds
+
+
+def ranked(row: Any, tokens: Any, medians: Any, most: int, bos: int | None, eos: int | None) -> list[int]:
+    """The order of one cell, as NumPy has it."""
+    row, tokens, medians = np.asarray(row, np.float64), np.asarray(tokens), np.asarray(medians, np.float64)
+    with np.errstate(all="ignore"):
+        norm = row / medians
+    counts = np.flatnonzero((row > 0) & (tokens >= 0) & (medians > 0))
+    order = counts[np.argsort(-norm[counts], kind="stable")]
+    ends = [[] if token is None else [token] for token in (bos, eos)]
+    return [*ends[0], *tokens[order][: most - len(ends[0]) - len(ends[1])].tolist(), *ends[1]]
+
+
+def of_scipy(dtype: str) -> str:
+    """SciPy has no sparse float16."""
+    return "float32" if dtype == "float16" else dtype
+
+
+def as_dtype(matrix: Any, dtype: str) -> leat.Sparse:
+    return leat.Sparse(matrix.data.astype(dtype), matrix.indices, matrix.indptr, matrix.shape[1])
+
+
+RANKED = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16", "float32", "float64")
+
+
+@pytest.mark.parametrize("dtype", [*RANKED, "bool"])
+@pytest.mark.parametrize("ends", [(None, None), (1, 2), (None, 2)])
+def test_ranked_tokens_are_those_of_a_stable_sort(tmp_path: Path, dtype: str, ends: tuple[Any, Any]) -> None:
+    r = np.random.default_rng(len(dtype))
+    genes, rows = 700, 40
+    matrix = drawn_matrix(rows, genes, of_scipy(dtype), 11)
+    if dtype[0] in "if":
+        matrix.data *= r.choice([-1, 1, 1, 1], len(matrix.data)).astype(dtype)
+    if dtype[0] == "f":
+        matrix.data[::3] *= r.random(len(matrix.data[::3])).astype(np.float16)
+        matrix.data[::50] = 0  # stored
+        matrix.data[7] = np.inf
+        matrix.data = matrix.data.astype(dtype).astype(of_scipy(dtype))
+    tokens = np.where(r.random(genes) < 0.1, -1, r.permutation(genes) + 5)
+    medians = r.choice([0.5, 1, 1.5, 3, 0, np.nan, -1], genes, p=[0.3, 0.3, 0.2, 0.17, 0.01, 0.01, 0.01])
+    with leat.Writer(tmp_path / "d.leat", {"X": leat.sparse(dtype, genes)}) as w:
+        w.write_batch({"X": list(as_dtype(matrix, dtype))})
+    for most in (4, 60, 2048):
+        op = leat.ops.RankTokens(tokens, medians, most, bos=ends[0], eos=ends[1])
+        wanted = [ranked(row, tokens, medians, most, *ends) for row in dense(matrix)]
+        packed = leat.open(tmp_path / "d.leat")
+        for batch in leat.Loader(packed, 16, shuffle=True, outputs={"X": [op]}, framework="numpy"):
+            assert isinstance(batch["X"], leat.Ragged) and batch["X"].values.dtype == np.int64
+            assert [row.tolist() for row in batch["X"].unbind()] == [wanted[i] for i in batch.ids]
+        applied = leat.apply({"X": [op]}, {"X": as_dtype(matrix, dtype)})["X"]
+        assert [row.tolist() for row in applied.unbind()] == wanted
+        if dtype == "bool":
+            continue
+        whole = leat.from_arrays(X=dense(matrix).astype(dtype))
+        for batch in leat.Loader(whole, 16, outputs={"X": [op]}, framework="numpy"):
+            assert [row.tolist() for row in batch["X"].unbind()] == [wanted[i] for i in batch.ids]
+
+
+@examples(60)
+@given(st.integers(1, 3000), st.sampled_from(["few", "close", "spread", "one far"]), st.integers(0, 999))
+def test_quotients_of_any_distribution_are_sorted_to_their_last_bit(n: int, kind: str, seed: int) -> None:
+    r = np.random.default_rng(seed)
+    values = {
+        "few": lambda: r.integers(1, 4, n).astype(float),
+        "close": lambda: 1 + r.integers(0, 9, n) * 2.0**-52,
+        "spread": lambda: np.exp(r.normal(0, 100, n)),
+        "one far": lambda: np.where(np.arange(n) == n // 2, r.choice([1e-300, 5e-324, 1e300]), 1 + r.random(n)),
+    }[kind]()
+    tokens, medians = r.permutation(n), r.choice([1, 1, 0.1, 7], n)
+    op = leat.ops.RankTokens(tokens, medians, n + 1, eos=n)
+    found = leat.apply({"X": [op]}, {"X": sp.csr_matrix(values[None])})["X"]
+    assert found.values.tolist() == ranked(values, tokens, medians, n + 1, None, n)
+
+
+def test_operators_follow_ranked_tokens_and_go_before_them(tmp_path: Path) -> None:
+    matrix = drawn_matrix(30, 50, "float32", 12)
+    ds = write(tmp_path / "d.leat", matrix)
+    tokens, medians = np.arange(50) + 10, np.linspace(0.5, 2, 50)
+    rank = leat.ops.RankTokens(tokens, medians, 20, bos=1, eos=2)
+    wanted = [ranked(row, tokens, medians, 20, 1, 2) for row in dense(matrix)]
+    chain = [leat.ops.NormalizeTotal(), rank, leat.ops.PadTo(24, fill=7)]
+    (batch,) = leat.Loader(ds, 30, outputs={"X": chain}, framework="numpy")
+    assert batch["X"].shape == (30, 24)
+    assert batch["X"].tolist() == [row + [7] * (24 - len(row)) for row in wanted]
+    cut = [rank, leat.ops.PadTo(5, fill=7, cut=True)]
+    (batch,) = leat.Loader(ds, 30, outputs={"X": cut}, framework="numpy")
+    assert batch["X"].tolist() == [(row + [7] * 5)[:5] for row in wanted]
+    with pytest.raises(leat.BrokenSampleError, match="has 20 rows, and PadTo makes 10"):
+        list(leat.Loader(ds, 30, outputs={"X": [rank, leat.ops.PadTo(10, fill=7)]}, framework="numpy"))
+    slices = leat.Loader(ds, 30, outputs={"X": [rank, leat.ops.RandomSlice(6)]}, framework="numpy")
+    for got, row in zip(next(iter(slices))["X"].unbind(), wanted, strict=True):
+        assert any(row[i : i + 6] == got.tolist() for i in range(max(len(row) - 5, 1)))
+    mask = leat.ops.MaskTokens(3, 100, special_ids=(1, 2), p=0.5, replace=(1, 0))
+    for more in ([], [leat.ops.PadTo(20, fill=0)]):
+        (batch,) = leat.Loader(ds, 30, outputs={"X": [rank, mask, *more]}, framework="numpy")
+        shown, labels = batch["X"], batch["X.labels"]
+        if not more:
+            assert (shown.offsets == labels.offsets).all() and shown.lengths.tolist() == [len(w) for w in wanted]
+            shown, labels = shown.values, labels.values
+        hidden = labels >= 0
+        assert (shown[hidden] == 3).all() and 0.2 < hidden.mean() < 0.7
+        assert np.where(hidden, labels, shown).ravel().tolist() == (
+            sum(([*w, *[0] * (20 - len(w))] for w in wanted), []) if more else sum(wanted, [])
+        )
+    chosen = np.random.default_rng(1).permutation(50)[:30]
+    both = [leat.ops.SelectGenes(chosen), leat.ops.RankTokens(tokens[chosen], medians[chosen], 9)]
+    (batch,) = leat.Loader(ds, 30, outputs={"X": both}, framework="numpy")
+    assert [row.tolist() for row in batch["X"].unbind()] == [
+        ranked(row[chosen], tokens[chosen], medians[chosen], 9, None, None) for row in dense(matrix)
+    ]
+    filled = [leat.ops.Densify(), rank]
+    (batch,) = leat.Loader(ds, 30, outputs={"X": filled}, framework="numpy")
+    assert [row.tolist() for row in batch["X"].unbind()] == wanted
+    lengths = [rank, leat.ops.PadTo(20, fill=0), leat.ops.Map(lambda row: row + 1)]
+    (batch,) = leat.Loader(ds, 30, outputs={"X": lengths}, framework="numpy")
+    assert batch["X"].tolist() == [[token + 1 for token in row + [0] * (20 - len(row))] for row in wanted]
+    with pytest.raises(TypeError, match="A function cannot take output 'X', .*put PadTo before it"):
+        leat.Loader(ds, 30, outputs={"X": [rank, leat.ops.Map(lambda row: row)]})
+    behind = [leat.ops.Densify(), leat.ops.Map(lambda row: row * 1), rank]
+    (batch,) = leat.Loader(ds, 30, outputs={"X": behind}, framework="numpy")
+    assert [row.tolist() for row in batch["X"].unbind()] == wanted
+
+
+def test_lengths_that_only_values_tell_hold_for_ranks_skips_resumes_and_ports(tmp_path: Path) -> None:
+    matrix = drawn_matrix(64, 50, "float32", 13)
+    ds = write(tmp_path / "d.leat", matrix)
+    rank = leat.ops.RankTokens(np.arange(50), np.linspace(0.5, 2, 50), 12, eos=50)
+    outputs: Any = {"X": [rank], "few": leat.Out("X", [leat.ops.SelectGenes(range(40, 9, -1))])}
+    wanted = [ranked(row, np.arange(50), np.linspace(0.5, 2, 50), 12, None, 50) for row in dense(matrix)]
+
+    def check(batch: Any, ids: Any) -> None:
+        assert [row.tolist() for row in batch["X"].unbind()] == [wanted[i] for i in ids]
+        assert (batch["few"].to_dense() == dense(matrix)[ids][:, 40:9:-1]).all()
+
+    options: Any = {"global_batch_size": 8, "shuffle": True, "framework": "numpy", "outputs": outputs}
+    whole = leat.Loader(ds, rank=0, world_size=1, **options)
+    batches = list(whole)
+    for batch in batches:
+        check(batch, batch.ids)
+        for part in batch.split(3):
+            check(part, part.ids)
+    first = leat.Loader(ds, rank=0, world_size=1, **options)
+    next(iter(first))
+    for number in range(2):
+        other = leat.Loader(ds, rank=number, world_size=2, **options)
+        other.load_state_dict(first.state_dict())
+        for later, batch in zip(batches[1:], other, strict=True):
+            assert batch.ids.tolist() == later.ids[4 * number : 4 * number + 4].tolist()
+            check(batch, batch.ids)
+    made = leat.make_rows(whole.plan_rows(0, 2))
+    check(made, batches[2].ids)
+    loose = leat.Loader(ds, 8, outputs=outputs, framework="numpy", in_order=False)
+    assert sorted(i for batch in loose for i in (check(batch, batch.ids), batch.ids)[1]) == list(range(64))
+    broken = matrix.copy()
+    broken.data[broken.indptr[9]] = np.nan
+    outputs = {"X": [rank]}
+    skipping = leat.Loader(leat.from_arrays(X=broken), 8, outputs=outputs, framework="numpy", on_error="skip")
+    for batch in skipping:
+        assert [row.tolist() for row in batch["X"].unbind()] == [wanted[i] for i in batch.ids] and 9 not in batch.ids
+    column = matrix.indices[matrix.indptr[9]]
+    with pytest.raises(leat.BrokenSampleError, match=f"RankTokens in output 'X': the value of column {column} is NaN"):
+        list(leat.Loader(leat.from_arrays(X=broken), 8, outputs=outputs, framework="numpy"))
+    with leat.Port(whole, "ranked", folder=tmp_path):
+        for theirs in (None, {"X": [rank], "few": leat.Out("X", [leat.ops.SelectGenes(range(40, 9, -1))])}):
+            reader = leat.attach("ranked", folder=tmp_path, framework="numpy", outputs=theirs, start="beginning")
+            batch = next(iter(reader))
+            check(batch, batch.ids)
+        with pytest.raises(ValueError, match="SelectGenes names genes, and the columns of 'X' have no names here"):
+            leat.attach("ranked", folder=tmp_path, outputs={"X": [leat.ops.SelectGenes(["a"])]})
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES, "float16", "int64"])
+def test_selected_genes_are_columns_of_the_matrix(tmp_path: Path, dtype: str) -> None:
+    matrix, r = drawn_matrix(40, 200, of_scipy(dtype), 14), np.random.default_rng(2)
+    rows = as_dtype(matrix, dtype)
+    ds = leat.from_arrays(X=rows)
+    for chosen in ([7], [199, 0], r.permutation(200), r.permutation(200)[:70], np.arange(0, 200, 3)):
+        op = leat.ops.SelectGenes(chosen)
+        outputs: Any = {"X": [op], "all": leat.Out("X", [op, leat.ops.Densify()])}
+        for batch in leat.Loader(ds, 16, shuffle=True, outputs=outputs, framework="numpy"):
+            wanted = dense(matrix)[batch.ids][:, chosen]
+            made = batch["X"]
+            assert made.shape == wanted.shape and made.values.dtype == dtype and (made.to_dense() == wanted).all()
+            assert all((np.diff(row.columns) > 0).all() for row in made.unbind())
+            assert (batch["all"] == wanted).all() and batch["all"].dtype == dtype
+        assert (leat.apply({"X": [op]}, {"X": rows})["X"].to_dense() == dense(matrix)[:, chosen]).all()
+        if dtype != "bool":
+            picked = leat.apply({"X": [op]}, {"X": dense(matrix).astype(dtype)})["X"]
+            assert picked.dtype == dtype and (picked == dense(matrix)[:, chosen]).all()
+    chain = [leat.ops.SelectGenes(range(100, 0, -1)), leat.ops.NormalizeTotal(10), leat.ops.SelectGenes([5, 99])]
+    (batch,) = leat.Loader(ds, 40, outputs={"X": chain}, framework="numpy")
+    part = dense(matrix)[:, 100:0:-1].astype(float)
+    sums = part.sum(1, keepdims=True)
+    assert batch["X"].n == 2 and np.allclose(batch["X"].to_dense(), (part * 10 / np.where(sums, sums, 1))[:, [5, 99]])
+
+
+def test_genes_have_names(tmp_path: Path) -> None:
+    matrix, names = drawn_matrix(20, 6, "float32", 15), ["a", "b", "c", "d", "e", "f"]
+    ds, chosen = with_genes(matrix, names), leat.ops.SelectGenes(["e", "a", "b"])
+    vocabulary = {"<cls>": 0, "a": 5, "e": 6, "b": 7, "z": 8}
+    medians = {"a": 1.0, "e": 2.0, "b": 0.5, "z": 1.0, "f": 9.0}
+    rank = leat.ops.RankTokens(vocabulary, medians, 4, bos=0)
+    outputs: Any = {
+        "X": [chosen],
+        "tokens": leat.Out("X", rank),
+        "both": leat.Out("X", [chosen, rank]),
+        "all": leat.Out("X", [chosen, leat.ops.Densify()]),
+    }
+    again = leat.program_from_json(leat.program_to_json(outputs))
+    assert again["tokens"].chain == [rank] and again["X"].chain == [chosen]
+    assert hash(rank) == hash(again["both"].chain[1])
+    numbers: Any = {
+        "X": [leat.ops.SelectGenes([4, 0, 1])],
+        "tokens": leat.Out("X", [leat.ops.RankTokens([5, 7, -1, -1, 6, -1], [1, 0.5, 0, 0, 2, 9], 4, bos=0)]),
+        "both": leat.Out("X", [leat.ops.SelectGenes([4, 0, 1]), leat.ops.RankTokens([6, 5, 7], [2, 1, 0.5], 4, bos=0)]),
+        "all": leat.Out("X", [leat.ops.SelectGenes([4, 0, 1]), leat.ops.Densify()]),
+    }
+    found = [next(iter(leat.Loader(ds, 20, outputs=o, framework="numpy"))) for o in (outputs, again, numbers)]
+    for batch in found:
+        assert (batch["X"].to_dense() == dense(matrix)[:, [4, 0, 1]]).all()
+        assert (batch["all"] == batch["X"].to_dense()).all()
+        wanted = [ranked(row, [5, 7, -1, -1, 6, -1], [1, 0.5, 0, 0, 2, 9], 4, 0, None) for row in dense(matrix)]
+        assert [row.tolist() for row in batch["tokens"].unbind()] == wanted
+        by_place = [ranked(row[[4, 0, 1]], [6, 5, 7], [2, 1, 0.5], 4, 0, None) for row in dense(matrix)]
+        assert [row.tolist() for row in batch["both"].unbind()] == by_place
+    mixed = leat.Mix({"one": (ds, 0.5), "two": (with_genes(matrix, names), 0.5)})
+    assert next(iter(leat.Loader(mixed, 4, outputs={"X": [chosen]}, framework="numpy")))["X"].n == 3
+    for wrong, said in (
+        (leat.ops.SelectGenes([*"agbhijklm"]), "no gene 'g', 'h', 'i', 'j', 'k' and 2 more"),
+        (leat.ops.RankTokens({"x": 1}, {"x": 1}, 4), "no gene of the data set has a token: it has 'a', 'b'"),
+        (leat.ops.RankTokens({"a": 1, "c": 2}, {"a": 1}, 4), "there is a token and no median of 'c'"),
+        (leat.ops.RankTokens({"a": 1}, [1, 2], 4), "medians has 2 entries, and rows have 6 columns"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            leat.Loader(ds, 2, outputs={"X": [wrong]})
+    with pytest.raises(ValueError, match="several columns are of one gene, .*: 'a'; give column numbers"):
+        leat.Loader(with_genes(matrix, [*"aabcde"]), 2, outputs={"X": [leat.ops.SelectGenes(["b", "a"])]})
+    assert leat.Loader(with_genes(matrix, [*"aabcde"]), 2, outputs={"X": [leat.ops.SelectGenes(["b", "e"])]})
+    other = leat.Mix({"one": (ds, 0.5), "two": (with_genes(matrix, names[::-1]), 0.5)})
+    with pytest.raises(ValueError, match="the data sets that are mixed have different genes"):
+        leat.Loader(other, 2, outputs={"X": [chosen]})
+    for unnamed in (leat.from_arrays(X=matrix), with_genes(matrix, names[:5])):
+        with pytest.raises(ValueError, match="output 'X': SelectGenes names genes, and the columns of 'X' have"):
+            leat.Loader(unnamed, 2, outputs={"X": [chosen]})
+    with pytest.raises(ValueError, match="RankTokens names genes, and the columns of 'X' have no names here"):
+        leat.apply({"X": [rank]}, {"X": matrix})
+
+
+def test_wrong_arguments_of_operators_by_gene_are_refused(tmp_path: Path) -> None:
+    for make, said in (
+        (lambda: leat.ops.SelectGenes([]), "at least one gene"),
+        (lambda: leat.ops.SelectGenes(["a", "b", "a"]), "names has 'a' more than once"),
+        (lambda: leat.ops.SelectGenes([3, 1, 3]), "names has 3 more than once"),
+        (lambda: leat.ops.SelectGenes([-1]), "names is 0 or above"),
+        (lambda: leat.ops.SelectGenes("TP53"), "names is a list"),
+        (lambda: leat.ops.SelectGenes(["a", 1]), "a list of names, or of column numbers"),
+        (lambda: leat.ops.RankTokens([1, 2], [1], 9), "there are 2 tokens and 1 medians"),
+        (lambda: leat.ops.RankTokens([1, -2], [1, 1], 9), "tokens is a token of each column"),
+        (lambda: leat.ops.RankTokens({"a": -1}, [1], 9), "tokens"),
+        (lambda: leat.ops.RankTokens({1: 1}, [1], 9), "a dict by names of genes, and 1 is none"),
+        (lambda: leat.ops.RankTokens([1], [np.inf], 9), "medians is a finite number"),
+        (lambda: leat.ops.RankTokens([1], ["x"], 9), "medians is a number"),
+        (lambda: leat.ops.RankTokens([1], [1], 2, bos=1, eos=2), "room for a gene beside bos and eos, and 2 has not"),
+        (lambda: leat.ops.RankTokens([1], [1], 0), "max_length"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=said):
+            make()
+    ds = leat.from_arrays(X=drawn_matrix(9, 5, "float32", 7), odd=np.ones((9, 2, 2), np.float32))
+    for outputs, said in (
+        ({"X": [leat.ops.SelectGenes([5])]}, "SelectGenes in output 'X' takes column 5, and rows have 5"),
+        ({"X": [leat.ops.RankTokens([1] * 4, [1] * 4, 9)]}, "has tokens of 4 columns, and rows have 5"),
+        ({"odd": [leat.ops.SelectGenes([0])]}, "takes a sparse row, or a dense one of numbers"),
+        ({"odd": [leat.ops.RankTokens([1], [1], 9)]}, "takes a sparse row, or a dense one of numbers"),
+        ({("X", "odd"): [leat.ops.SelectGenes([0])]}, "give it a chain of its own"),
+        ({"X": [leat.ops.SelectGenes([1, 2]).epochs(1)]}, "must not change what it is"),
+        ({"X": [leat.ops.RankTokens([1] * 5, [1] * 5, 9), leat.ops.Densify()]}, "takes a sparse row, or a dense one"),
+    ):
+        with pytest.raises(TypeError, match=said):
+            leat.Loader(ds, 2, outputs=outputs)
+    empty = leat.from_arrays(X=sp.csr_matrix((3, 5), dtype=np.float32))
+    tokens = leat.ops.RankTokens([1] * 5, [1] * 5, 9)
+    (batch,) = leat.Loader(empty, 3, outputs={"X": [tokens]}, framework="numpy")
+    assert batch["X"].lengths.tolist() == [0, 0, 0]
+    long = leat.ops.RankTokens(range(9), [1] * 9, 9)
+    assert repr(long) == "RankTokens(tokens=<9 genes>, medians=<9 genes>, max_length=9, bos=None, eos=None)"
+    assert repr(leat.ops.SelectGenes(["a"], name="x")) == "SelectGenes(names=('a',), name='x')"

@@ -11,6 +11,13 @@ MUTATIONS = [
         ("py:test_readers.py::test_set_epoch_keeps_a_loaded_position_of_that_epoch_and_drops_another_with_a_warning",),
     ),
     Mutation(
+        "labels that are made beside a bounded list keep the length of their room",
+        "src/engine/make.c",
+        "        note_steps(j, scratch, row, other); /* labels are as many as tokens */\n",
+        "",
+        ("py:test_sparse.py::test_operators_follow_ranked_tokens_and_go_before_them",),
+    ),
+    Mutation(
         "a part of a batch has the rows from its beginning",
         "src/engine/side.c",
         "    plan->begin += first;\n",

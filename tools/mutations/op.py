@@ -27,8 +27,22 @@ MUTATIONS = [
     Mutation(
         "columns of a sparse row may fall",
         "src/op/op_sparse.c",
-        "good &= column > before;",
-        "good &= column != before;",
+        "bad |= a >= b;",
+        "bad |= a == b;",
+        ("c:op/sparse",),
+    ),
+    Mutation(
+        "genes are ranked by the first bits of their quotients alone",
+        "src/op/op_rank_tokens.c",
+        "r->found->cut = cut;",
+        "r->found->cut = false;",
+        ("c:op/sparse",),
+    ),
+    Mutation(
+        "equal genes are merged out of order",
+        "src/op/op_rank_tokens.c",
+        "return x != y ? x > y : a < b;",
+        "return x >= y;",
         ("c:op/sparse",),
     ),
     Mutation(
@@ -41,7 +55,7 @@ MUTATIONS = [
     Mutation(
         "rows whose length PadTo fixes are written whole",
         "src/op/program.c",
-        "const bool longer = c->pad_steps && n > c->pad_steps;",
+        "const bool longer = c->pad_steps && most > c->pad_steps;",
         "const bool longer = false;",
         ("c:op/sequences",),
     ),

@@ -11,6 +11,7 @@ from .. import check
 from ..data.dataset import Dataset
 from ..data.packing import PackedRows
 from ..device.table import Rows as DeviceRows
+from ..genes import by_columns, genes_of
 from ..mixtures.mixing import Mix
 from ..mixtures.schedule import Schedule
 from ..program import Entry, Outputs, sparse_outputs, sparse_parts
@@ -82,7 +83,7 @@ def rows_of(
             by = "length" if grouped.by_length else "cost"
             raise ValueError(f"batches by {by} are in order or shuffled: leave sampler, Blocks and in_order out")
         batch_size = 1  # of a rank, one group of samples
-    outputs = sparse_parts(outputs, dataset.schema)
+    outputs = sparse_parts(by_columns(outputs, genes_of(dataset)), dataset.schema)
     dataset, batch_size = thd.rows_of(dataset, batch_tokens, batch_size, global_batch_size)
     lines = dataset if grouped is None and batch_tokens is not None and isinstance(dataset, PackedRows) else None
     if lines is not None:

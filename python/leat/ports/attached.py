@@ -13,6 +13,7 @@ from .. import _leat, check, ranks
 from ..data.schema import Field, sparse
 from ..device.card import card_of
 from ..errors import StateError, UnsupportedError
+from ..genes import by_columns, no_genes
 from ..loading import on_card
 from ..loading.agreement import Agreement
 from ..loading.batch import Batch
@@ -157,7 +158,7 @@ def program_of(outputs: Outputs) -> str:
         raise UnsupportedError(
             "functions in Python (leat.ops.Map, MapBatch) do not run in a port: run them on what leat.attach gives"
         )
-    text, functions = compiled_program(outputs)
+    text, functions = compiled_program(by_columns(outputs, no_genes) or {})
     if functions:
         raise UnsupportedError("a port does not take functions of others (leat.ops.Native): serve a loader that has it")
     return text
