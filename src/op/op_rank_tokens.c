@@ -15,8 +15,8 @@
  *
  * Items are spread over some more buckets than there are genes, by their first bits. What is then in disorder are
  * neighbours: compared and exchanged without a branch, some times, and the few that are left by insertion. A row for
- * which that takes long, because one bucket has many, is merged, so that none takes more than n log n. Ranks behind
- * max_length are not put in order.
+ * which that takes long, because one bucket has many, is merged, so that none takes more than n log n, and so is one of
+ * more genes than counts of 16 bits can say. Ranks behind max_length are not put in order.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -32,7 +32,7 @@ LEAT_VECTORIZE
 
 #define MOST_GENES (1 << 24)
 #define BLOCK 256     /* values that are converted at a time */
-#define ON_STACK 2048 /* genes of a row for which nothing is allocated: some 72 kB */
+#define ON_STACK 2048 /* genes of a row for which nothing is allocated: some 64 kB */
 #define MOST_BUCKETS (1 << 15)
 #define TURNS 2          /* by which neighbours are exchanged: 10 to 15% quicker than one, and three gain nothing */
 #define MOST_INSERTED 16 /* items that are merged from are put in order by insertion */
@@ -138,9 +138,11 @@ struct ranking {
     uint64_t *keys;    /* bits of the quotients of the genes that count, */
     uint32_t *columns; /* and their columns, by which they are ordered */
     uint64_t *items, *sorted;
-    uint32_t *counts; /* of the buckets */
+    uint16_t *counts; /* of the buckets */
+    int64_t *out;
     struct found {
         size_t kept;   /* genes that count */
+        size_t made;   /* tokens, with bos and eos */
         uint64_t mask; /* of the place in an item */
         bool cut;      /* some bits of quotients are not in items */
         bool nan;      /* some value is none */
@@ -249,14 +251,14 @@ LEAT_INLINE void spread(const struct ranking *r, unsigned shift, size_t n_bucket
     const uint64_t *items = r->items;
     const size_t n = r->found->kept;
     uint64_t *restrict sorted = r->sorted;
-    uint32_t *restrict counts = r->counts, sum = 0;
+    uint16_t *restrict counts = r->counts, sum = 0;
     memset(counts, 0, n_buckets * sizeof *counts);
     for (size_t i = 0; i < n; i++)
         counts[items[i] >> shift]++;
     for (size_t b = 0; b < n_buckets; b++) {
-        const uint32_t here = counts[b];
+        const uint16_t here = counts[b];
         counts[b] = sum;
-        sum += here;
+        sum = (uint16_t)(sum + here);
     }
     for (size_t i = 0; i < n; i++)
         sorted[counts[items[i] >> shift]++] = items[i];
@@ -350,13 +352,15 @@ static unsigned bucket_bits(size_t n)
 }
 
 /* Puts the genes of a row in order, as far as ranks are wanted. */
-LEAT_INLINE void rank(const struct ranking *r)
+LEAT_INLINE void order(const struct ranking *r, size_t wanted)
 {
-    collect(r);
-    if (!r->found->kept || r->found->nan)
+    const size_t n = r->found->kept;
+    const unsigned bits = bucket_bits(n), shift = make_items(r, bits);
+    if (n > UINT16_MAX) {
+        memcpy(r->sorted, r->items, n * sizeof *r->items);
+        merge(r, r->sorted, n, r->items);
         return;
-    const size_t wanted = r->limit < r->found->kept ? r->limit : r->found->kept;
-    const unsigned bits = bucket_bits(r->found->kept), shift = make_items(r, bits);
+    }
     spread(r, shift, (size_t)1 << bits);
     const size_t stop = r->counts[r->sorted[wanted - 1] >> shift];
     for (int turn = 0; turn < TURNS; turn++) {
@@ -367,6 +371,33 @@ LEAT_INLINE void rank(const struct ranking *r)
         merge(r, r->sorted, stop, r->items);
     else if (r->found->cut && has_runs(r->sorted, stop, r->found->mask))
         settle_runs(r, r->sorted, stop);
+}
+
+LEAT_INLINE void put(const struct ranking *r)
+{
+    const struct rank_args *args = r->args;
+    const size_t n = r->limit < r->found->kept ? r->limit : r->found->kept, first = args->bos >= 0;
+    const uint64_t mask = r->found->mask, *sorted = r->sorted;
+    const uint32_t *columns = r->columns;
+    const int64_t *tokens = args->tokens;
+    int64_t *restrict to = r->out;
+    if (args->bos >= 0)
+        *to = args->bos;
+    for (size_t i = 0; i < n; i++)
+        to[first + i] = tokens[columns[sorted[i] & mask]];
+    if (args->eos >= 0)
+        to[first + n] = args->eos;
+    r->found->made = first + n + (args->eos >= 0);
+}
+
+LEAT_INLINE void rank(const struct ranking *r)
+{
+    collect(r);
+    if (r->found->nan)
+        return;
+    if (r->found->kept)
+        order(r, r->limit < r->found->kept ? r->limit : r->found->kept);
+    put(r);
 }
 LEAT_TOKENS_FOR_EACH_ISA(rank, struct ranking)
 
@@ -400,22 +431,6 @@ static int fail_nan(const struct leat_use *use, const char *output, const uint8_
                      column);
 }
 
-static size_t put(const struct ranking *r, int64_t *restrict to)
-{
-    const struct rank_args *args = r->args;
-    const size_t n = r->limit < r->found->kept ? r->limit : r->found->kept, first = args->bos >= 0;
-    const uint64_t mask = r->found->mask, *sorted = r->sorted;
-    const uint32_t *columns = r->columns;
-    const int64_t *tokens = args->tokens;
-    if (args->bos >= 0)
-        *to = args->bos;
-    for (size_t i = 0; i < n; i++)
-        to[first + i] = tokens[columns[sorted[i] & mask]];
-    if (args->eos >= 0)
-        to[first + n] = args->eos;
-    return first + n + (args->eos >= 0);
-}
-
 static int call(const struct leat_use *use, const char *output, const struct leat_row *row, const void *in,
                 uint64_t length, void *out, uint64_t *made, struct leat_error *error)
 {
@@ -426,7 +441,8 @@ static int call(const struct leat_use *use, const char *output, const struct lea
         return rc;
     const size_t most = (use->in.columns ? n : count_above_zero(use, in, n)) + 1;
     uint64_t keys[3 * (ON_STACK + 1)], *large = NULL;
-    uint32_t columns[ON_STACK + 1], counts[2 * ON_STACK];
+    uint32_t columns[ON_STACK + 1];
+    uint16_t counts[2 * ON_STACK];
     if (most > ON_STACK + 1) {
         const size_t buckets = (size_t)1 << bucket_bits(most);
         large = leat_alloc(most * (3 * sizeof *keys + sizeof *columns) + buckets * sizeof *counts);
@@ -445,11 +461,12 @@ static int call(const struct leat_use *use, const char *output, const struct lea
                               .items = numbers + most,
                               .sorted = numbers + 2 * most,
                               .columns = large ? short_ones : columns,
-                              .counts = large ? short_ones + most : counts,
+                              .counts = large ? (uint16_t *)(short_ones + most) : counts,
+                              .out = out,
                               .found = &found};
     rank_on(&r);
     if (!found.nan)
-        *made = put(&r, out);
+        *made = found.made;
     leat_free(large);
     return found.nan ? fail_nan(use, output, in, n, error) : LEAT_OK;
 }

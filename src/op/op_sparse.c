@@ -168,11 +168,12 @@ const struct leat_op_class leat_op_densify = {
 /* ---- SelectGenes ---- */
 
 #define MOST_GENES (1 << 24)
-#define MOST_WORDS 512 /* of a set on the stack: 32,768 genes */
+#define MOST_WORDS 512   /* of a set on the stack: 32,768 genes */
+#define MOST_VALUES 4096 /* of a row whose genes are noted there */
 
 struct genes_args {
     int32_t *columns; /* of each gene that is kept */
-    int32_t *places;  /* of each column below `end` the number of its gene, -1: it is left out */
+    int32_t *places;  /* of each column up to `end` the number of its gene, -1: it is left out, as that one is */
     size_t n, end;
 };
 
@@ -277,42 +278,46 @@ static inline size_t rank_in(const struct gene_set *set, int32_t gene)
     return set->before[gene / 64] + (size_t)__builtin_popcountll(below);
 }
 
-/* -1: it is left out. */
-static inline int32_t gene_of(const struct genes_args *args, const uint8_t *columns, size_t k)
+/* The genes that are kept of a row, with their places in it: which they are is not known before one more is written.
+ * Returns how many. */
+struct kept {
+    int32_t gene;
+    uint32_t at;
+};
+
+static size_t keep_genes(const struct genes_args *args, const uint8_t *columns, size_t n, struct kept *kept)
 {
-    uint32_t column;
-    memcpy(&column, columns + k * sizeof column, sizeof column);
-    return column < args->end ? args->places[column] : -1;
+    const int32_t *places = args->places;
+    const uint32_t end = (uint32_t)args->end;
+    size_t m = 0;
+    for (size_t k = 0; k < n; k++) {
+        uint32_t column;
+        memcpy(&column, columns + k * sizeof column, sizeof column);
+        const int32_t gene = places[column < end ? column : end];
+        kept[m] = (struct kept){gene, (uint32_t)k};
+        m += gene >= 0;
+    }
+    return m;
 }
 
-/* The genes of a row are put into a set, in which each has its rank; so they come in their order without being sorted.
- */
-static size_t select_genes(const struct leat_use *use, const uint8_t *in, size_t n, const struct gene_set *set,
-                           uint8_t *out)
+/* They are put into a set, in which each has its rank; so they come in their order without being sorted. */
+static void put_genes(const struct leat_use *use, const uint8_t *in, const struct kept *kept, size_t n,
+                      const struct gene_set *set, uint8_t *out)
 {
-    const struct genes_args *args = use->op->args;
-    const size_t size = leat_dtype_size(use->in.item), words = args->n / 64 + 1;
-    const uint8_t *columns = in + n * size;
+    const size_t size = leat_dtype_size(use->in.item), words = ((const struct genes_args *)use->op->args)->n / 64 + 1;
     memset(set->bits, 0, words * sizeof *set->bits);
-    for (size_t k = 0; k < n; k++) {
-        const int32_t gene = gene_of(args, columns, k);
-        if (gene >= 0)
-            set->bits[gene / 64] |= UINT64_C(1) << gene % 64;
-    }
-    size_t kept = 0;
+    for (size_t k = 0; k < n; k++)
+        set->bits[kept[k].gene / 64] |= UINT64_C(1) << kept[k].gene % 64;
+    uint32_t before = 0;
     for (size_t w = 0; w < words; w++) {
-        set->before[w] = (uint32_t)kept;
-        kept += (size_t)__builtin_popcountll(set->bits[w]);
+        set->before[w] = before;
+        before += (uint32_t)__builtin_popcountll(set->bits[w]);
     }
     for (size_t k = 0; k < n; k++) {
-        const int32_t gene = gene_of(args, columns, k);
-        if (gene < 0)
-            continue;
-        const size_t at = rank_in(set, gene);
-        copy_value(out + at * size, in + k * size, size);
-        memcpy(out + kept * size + at * sizeof gene, &gene, sizeof gene);
+        const size_t at = rank_in(set, kept[k].gene);
+        copy_value(out + at * size, in + kept[k].at * size, size);
+        memcpy(out + n * size + at * sizeof kept->gene, &kept[k].gene, sizeof kept->gene);
     }
-    return kept;
 }
 
 static int call_genes(const struct leat_use *use, const char *output, const struct leat_row *row, const void *in,
@@ -322,6 +327,7 @@ static int call_genes(const struct leat_use *use, const char *output, const stru
     const size_t n = leat_sparse_count(use, length), words = args->n / 64 + 1;
     uint64_t bits[MOST_WORDS], *large = NULL;
     uint32_t before[MOST_WORDS];
+    struct kept some[MOST_VALUES + 1];
     *made = args->n;
     if (!use->in.columns) {
         const size_t size = leat_dtype_size(use->in.dtype);
@@ -332,10 +338,15 @@ static int call_genes(const struct leat_use *use, const char *output, const stru
     const int rc = leat_sparse_check(use, output, in, n, error);
     if (rc)
         return rc;
-    if (words > MOST_WORDS && !(large = leat_alloc(words * (sizeof *bits + sizeof *before))))
-        return leat_fail(error, LEAT_E_NOMEM, "no memory to select %zu genes", args->n);
+    if (words > MOST_WORDS || n > MOST_VALUES) {
+        large = leat_alloc(words * (sizeof *bits + sizeof *before) + (n + 1) * sizeof *some);
+        if (!large)
+            return leat_fail(error, LEAT_E_NOMEM, "no memory to select %zu genes", args->n);
+    }
     const struct gene_set set = {large ? large : bits, large ? (uint32_t *)(large + words) : before};
-    *made = select_genes(use, in, n, &set, out);
+    struct kept *kept = large ? (struct kept *)(set.before + words) : some;
+    *made = keep_genes(args, (const uint8_t *)in + n * leat_dtype_size(use->in.item), n, kept);
+    put_genes(use, in, kept, *made, &set, out);
     leat_free(large);
     return LEAT_OK;
 }
