@@ -20,10 +20,10 @@ def genes_of(dataset: Any) -> Genes:
     def found(field: str) -> list[str] | None:
         known: list[list[str]] = []
         for one in getattr(dataset, "datasets", [dataset]):
-            genes = getattr(one, "genes", None)
+            genes = one._genes_of(field)
             if genes is None or field not in one.schema or one.schema[field].shape != (len(genes),):
                 return None
-            known.append([str(name) for name in genes])
+            known.append(genes)
         if any(genes != known[0] for genes in known[1:]):
             raise ValueError(
                 "the data sets that are mixed have different genes: names say no column; open them with the same genes"

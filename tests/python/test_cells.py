@@ -69,17 +69,17 @@ def test_a_loader_gives_what_the_data_set_has_and_resumes(name: str, tmp_path: P
     ds = opened(name, tmp_path)
     again = pickle.loads(pickle.dumps(ds))
     assert again.fingerprint == ds.fingerprint
-    with leat.Loader(ds, 4, shuffle=True, seed=3, num_threads=2) as loader:
+    with leat.Loader(ds, 4, shuffle=True, seed=3, num_threads=2, framework="numpy") as loader:
         batches = [(b.ids.tolist(), b["X"].to_dense() if isinstance(b["X"], leat.Sparse) else b["X"]) for b in loader]
     whole = dense([ds[i]["X"] for i in range(len(ds))])
     for ids, x in batches:
         assert np.array_equal(x, whole[ids])
     assert sorted(i for ids, _ in batches for i in ids) == list(range(len(ds)))
-    with leat.Loader(again, 4, shuffle=True, seed=3, num_threads=1) as loader:
+    with leat.Loader(again, 4, shuffle=True, seed=3, num_threads=1, framework="numpy") as loader:
         iterator = iter(loader)
         next(iterator)
         state = loader.state_dict()
-    with leat.Loader(again, 4, shuffle=True, seed=3, num_threads=1) as loader:
+    with leat.Loader(again, 4, shuffle=True, seed=3, num_threads=1, framework="numpy") as loader:
         loader.load_state_dict(state)
         assert [b.ids.tolist() for b in loader] == [ids for ids, _ in batches[1:]]
 

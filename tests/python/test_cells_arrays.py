@@ -49,7 +49,7 @@ def test_every_value_of_an_array(name: str, part: str) -> None:
     elif len(wanted):
         np.testing.assert_array_equal(np.array(found).reshape(wanted.shape), wanted)
     if len(wanted) > 1 and wanted.dtype.kind not in "US":
-        with leat.Loader(ds, 3, shuffle=True, num_threads=2) as loader:
+        with leat.Loader(ds, 3, shuffle=True, num_threads=2, framework="numpy") as loader:
             for batch in loader:
                 np.testing.assert_array_equal(batch[field], wanted[batch.ids])
 

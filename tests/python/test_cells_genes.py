@@ -75,7 +75,7 @@ def test_files_with_different_genes(two: Any, how: Any, taken: set[int]) -> None
     assert [ds.categories["obs.type"][ds[i]["obs.type.code"]] for i in range(10)] == [
         ds[i]["obs.type"] for i in range(10)
     ]
-    with leat.Loader(ds, 5, shuffle=True, num_threads=2) as loader:
+    with leat.Loader(ds, 5, shuffle=True, num_threads=2, framework="numpy") as loader:
         got = {int(i): row for b in loader for i, row in zip(b.ids, b["X"].to_dense(), strict=True)}
     assert all(np.array_equal(got[i], ds[i]["X"].to_dense()[0]) for i in range(10))
     assert leat.open(paths, genes=how)[3:8].genes == ds.genes
@@ -151,7 +151,7 @@ def test_a_column_twice_in_a_row_breaks_that_cell_alone(tmp_path: Path) -> None:
     ds = leat.open(path)
     with pytest.raises(leat.Error, match="stands twice in the row"):
         ds[2]
-    with leat.Loader(ds, 6, on_error="skip") as loader:
+    with leat.Loader(ds, 6, on_error="skip", framework="numpy") as loader:
         (batch,) = loader
     assert batch.ids.tolist() == [0, 1, 3, 4, 5]
 
@@ -165,7 +165,7 @@ def test_chunks_that_are_damaged_or_too_long_break_their_cells(tmp_path: Path) -
     raw = bytearray(path.read_bytes())
     raw[place.byte_offset + place.size // 2] ^= 255
     path.write_bytes(raw)
-    with leat.Loader(leat.open(path), 40, on_error="skip") as loader:
+    with leat.Loader(leat.open(path), 40, on_error="skip", framework="numpy") as loader:
         (batch,) = loader
     assert batch.ids.tolist() == [*range(10), *range(20, 40)]
     with pytest.raises(leat.Error, match=rf"a\.h5ad, X/data: chunk 1 at byte {place.byte_offset} is damaged"):

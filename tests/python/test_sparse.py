@@ -284,7 +284,7 @@ def test_the_command_shows_the_field(tmp_path: Path) -> None:
 
 def with_genes(matrix: Any, genes: list[str]) -> leat.Dataset:
     ds = leat.from_arrays(X=matrix, other=np.zeros((matrix.shape[0], 3)))
-    ds.genes = genes  # type: ignore[attr-defined]
+    ds.metadata = {"genes": genes}
     return ds
 
 

@@ -114,6 +114,15 @@ class Dataset:
             return first if same else None
         return None
 
+    def _genes_of(self, field: str) -> list[str] | None:
+        """The names of the columns of a field."""
+        cells = self._known_cells()
+        if cells is None:
+            genes = self.metadata.get("genes")
+            return [str(g) for g in genes] if isinstance(genes, list) else None
+        found = cells.raw_genes if field == "raw.X" else None if field.startswith("obsm.") else cells.genes
+        return None if found is None else [str(g) for g in found]
+
     @property
     def genes(self) -> list[str]:
         """Of a data set of cells: the names of the genes, which are the columns of ``X``.
@@ -121,12 +130,9 @@ class Dataset:
         Raises:
             AttributeError: it has no genes, or does not know their names.
         """
-        cells = self._known_cells()
-        if cells is not None and cells.genes is not None:
-            return [str(g) for g in cells.genes]
-        genes = self.metadata.get("genes")
-        if isinstance(genes, list):
-            return [str(g) for g in genes]
+        genes = self._genes_of("X")
+        if genes is not None:
+            return genes
         raise AttributeError("this data set knows no names of genes", name="genes", obj=self)
 
     @property
