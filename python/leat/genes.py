@@ -20,7 +20,7 @@ def genes_of(dataset: Any) -> Genes:
     def found(field: str) -> list[str] | None:
         known: list[list[str]] = []
         for one in getattr(dataset, "datasets", [dataset]):
-            genes = one._genes_of(field)
+            genes = one._genes_of(field) if hasattr(one, "_genes_of") else None
             if genes is None or field not in one.schema or one.schema[field].shape != (len(genes),):
                 return None
             known.append(genes)

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...errors import CorruptError, FormatError, UnsupportedError
 from . import stored
+from .remote import Remote, is_remote
 from .stored import CHUNK, Stored
 
 #: registered numbers of filters
@@ -21,9 +22,13 @@ class File:
     def __init__(self, path: str) -> None:
         h5py = stored.package("h5py", path)
         self.path = path
-        self.sizes, self.times = stored.facts_of([path])
+        remote = Remote(path) if is_remote(path) else None
+        if remote is None:
+            self.sizes, self.times = stored.facts_of([path])
+        else:
+            self.sizes, self.times = np.array([remote.size], np.uint64), np.zeros(1, np.int64)
         try:
-            self.root = h5py.File(path, "r")
+            self.root = h5py.File(remote or path, "r")
         except OSError as e:
             raise FormatError(f"{path} is no file of HDF5, or a damaged one: {e}") from e
         self.compact = h5py.h5d.COMPACT

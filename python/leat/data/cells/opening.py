@@ -10,17 +10,18 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ...errors import InvalidError
+from ...errors import InvalidError, UnsupportedError
 from .. import made
 from ..dataset import Dataset, concat
 from ..ragged import Ragged
 from ..schema import Field, as_field
 from . import kept, stored
 from .anndata import Column, Part, Reader
+from .remote import is_remote
 from .stored import Array, Texts
 
 Genes = Literal["outer", "inner"] | Sequence[str] | None
-FORMATS = ("h5ad", "10x", "scdl", "zarr", "hdf5")
+HDF5 = (".h5ad", ".h5", ".hdf5", ".he5")
 
 
 def read_parts(
@@ -30,7 +31,7 @@ def read_parts(
     options: dict[str, Any],
 ) -> list[Part]:
     """What a file has, of the fields that are wanted; one of SCDL may have several lists of genes."""
-    if format == "scdl":
+    if format == "scdl" and not is_remote(path):
         from .scdl import read
 
         return read(path, wanted)
@@ -54,6 +55,8 @@ def read_parts(
 
 
 def _read_part(path: str, format: str, wanted: Callable[[str], bool], options: dict[str, Any]) -> Part:  # noqa: A002
+    if is_remote(path) and (format in ("zarr", "scdl") or not path.endswith(HDF5)):
+        raise UnsupportedError(f"{path}: of files of cells, those of HDF5 are read from other machines; copy it here")
     if format == "zarr":
         from .zarrs import open_group
 

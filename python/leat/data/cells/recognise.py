@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from .remote import Remote, is_remote
+
 
 def kind_of(path: str) -> str:
     """``"h5ad"``, ``"10x"``, ``"scdl"``, ``"zarr"``, ``"hdf5"``, or nothing."""
@@ -39,7 +41,7 @@ def _of_hdf5(path: str) -> str:
     except ImportError:
         return "hdf5"
     try:
-        with h5py.File(path, "r") as file:
+        with h5py.File(Remote(path) if is_remote(path) else path, "r") as file:
             groups = [g for g in file.values() if isinstance(g, h5py.Group)]
             if any(all(n in g for n in ("data", "indices", "indptr", "shape", "barcodes")) for g in groups):
                 return "10x"
