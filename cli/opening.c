@@ -242,9 +242,10 @@ struct leat_dataset *cli_open_all(const struct cli_command *command, const struc
     *exit_code = CLI_EXIT_FAILED;
     if (!cli_paths_init(&paths, command, given))
         return NULL;
-    struct leat_dataset *dataset = o->tables && cli_are_tables(&paths) && !access(paths.at[0], F_OK)
-                                       ? cli_open_tables(command, &paths, exit_code)
-                                       : open_with(command, &paths, o, exit_code);
+    struct leat_dataset *dataset =
+        o->tables && (cli_are_tables(&paths) || cli_are_cells(&paths)) && !access(paths.at[0], F_OK)
+            ? cli_open_tables(command, &paths, exit_code)
+            : open_with(command, &paths, o, exit_code);
     cli_paths_destroy(&paths);
     return dataset && o->where
                ? take_part(command, dataset, cli_paths_name(given, name, sizeof name), o->where, exit_code)

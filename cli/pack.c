@@ -15,12 +15,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "commands.h"
 #include "left_out.h"
 #include "print.h"
 #include "progress.h"
 #include "python.h"
+#include "tables.h"
 
 #define OPTION(member) offsetof(struct cli_pack, options.member)
 static const struct cli_option options[] = {
@@ -392,6 +394,17 @@ static int make_tokens(const struct cli_pack *pack)
     return cli_become_python(pack->command, pack, "src", &pack->sources, "dst", pack->dst);
 }
 
+/* Files of cells, and tables. */
+static bool is_read_by_python(const struct cli_pack *pack)
+{
+    struct cli_paths paths;
+    if (!cli_paths_init(&paths, pack->command, &pack->sources))
+        return false; /* opening says it again */
+    const bool found = (cli_are_tables(&paths) || cli_are_cells(&paths)) && !access(paths.at[0], F_OK);
+    cli_paths_destroy(&paths);
+    return found;
+}
+
 static int run(const struct cli_command *command, int argc, char **argv)
 {
     static struct cli_pack the_pack;
@@ -407,6 +420,10 @@ static int run(const struct cli_command *command, int argc, char **argv)
         goto out;
     if (pack->tokenizer) {
         exit_code = make_tokens(pack);
+        goto out;
+    }
+    if (is_read_by_python(pack)) {
+        exit_code = cli_become_python(command, pack, "src", &pack->sources, "dst", pack->dst);
         goto out;
     }
     pack->opening.quiet = pack->quiet;

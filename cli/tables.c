@@ -1,6 +1,7 @@
 /*
- * Files of Parquet and Arrow are read by the Python package, with pyarrow. A command that is written in C and looks at
- * every sample in any case has it write them into a file of leat, which lasts as long as the command.
+ * Files of Parquet and Arrow are read by the Python package, with pyarrow; those of single cells, with h5py and zarr. A
+ * command that is written in C and looks at every sample in any case has it write them into a file of leat, which lasts
+ * as long as the command.
  */
 #include "tables.h"
 
@@ -15,16 +16,37 @@
 #include "print.h"
 #include "python.h"
 
+static bool ends_so(const char *path, const char *const *ends)
+{
+    const size_t n = strlen(path);
+    for (; *ends; ends++)
+        if (n > strlen(*ends) && !strcasecmp(path + n - strlen(*ends), *ends))
+            return true;
+    return false;
+}
+
 bool cli_are_tables(const struct cli_paths *paths)
 {
-    static const char *const ends[] = {".parquet", ".pq", ".arrow", ".feather", ".ipc"};
+    static const char *const ends[] = {".parquet", ".pq", ".arrow", ".feather", ".ipc", NULL};
+    size_t found = 0;
+    for (size_t i = 0; i < paths->n; i++)
+        found += ends_so(paths->at[i], ends);
+    return found == paths->n;
+}
+
+bool cli_are_cells(const struct cli_paths *paths)
+{
+    static const char *const ends[] = {".h5ad", ".h5", ".hdf5", ".zarr", ".zarr.zip", ".zarr/", NULL},
+                             *const held[] = {"matrix.mtx", "matrix.mtx.gz", "header.sch"};
     size_t found = 0;
     for (size_t i = 0; i < paths->n; i++) {
-        const size_t n = strlen(paths->at[i]);
-        bool table = false;
-        for (size_t k = 0; k < sizeof ends / sizeof *ends; k++)
-            table |= n > strlen(ends[k]) && !strcasecmp(paths->at[i] + n - strlen(ends[k]), ends[k]);
-        found += table;
+        bool cells = ends_so(paths->at[i], ends);
+        for (size_t k = 0; k < sizeof held / sizeof *held && !cells; k++) {
+            char inner[4096];
+            cells = (size_t)snprintf(inner, sizeof inner, "%s/%s", paths->at[i], held[k]) < sizeof inner &&
+                    !access(inner, F_OK);
+        }
+        found += cells;
     }
     return found == paths->n;
 }

@@ -1,4 +1,4 @@
-/* Tables, which Python reads, for commands that look at all samples. */
+/* Files that Python reads, of tables and of cells, for commands that look at all samples. */
 #ifndef LEAT_CLI_TABLES_H
 #define LEAT_CLI_TABLES_H
 
@@ -7,6 +7,8 @@
 
 /* Whether all of them are files of Parquet or Arrow, by their names. */
 bool cli_are_tables(const struct cli_paths *paths);
+/* Whether all of them are files of single cells, by their names, or by what a folder holds. */
+bool cli_are_cells(const struct cli_paths *paths);
 /* Opens a copy of their samples, as a file of leat in $TMPDIR that has no name any more. Samples with missing values
  * are left out, with a message. NULL after a message. */
 struct leat_dataset *cli_open_tables(const struct cli_command *command, const struct cli_paths *paths, int *exit_code);

@@ -585,6 +585,11 @@ struct leat_value {
 };
 LEAT_API int leat_dataset_read(const struct leat_dataset *dataset, uint64_t position, size_t field,
                                struct leat_value *out, struct leat_error *error);
+/* Adds samples at positions [begin, begin + n) to a writer whose fields are these of the data set, in this order. The
+ * writer may be used again after CANCELLED, which an interruption is (leat_set_interrupt). Errors: those of
+ * leat_dataset_read and leat_writer_add. */
+LEAT_API int leat_dataset_write(const struct leat_dataset *dataset, const size_t *fields, size_t n_fields,
+                                uint64_t begin, uint64_t n, struct leat_writer *writer, struct leat_error *error);
 /* Rows [begin, begin + n) of a value of a field of varying arrays; fewer, or none, if the value ends before. Their
  * bytes alone are read, unless only the whole value has a checksum that is to be compared: a window of a chromosome
  * costs what the window has. Otherwise as leat_dataset_read. Errors: those, TYPE (the field has no varying arrays). */

@@ -243,6 +243,32 @@ static PyObject *writer_add_columns(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* add_samples(Dataset, [field], begin, n): of a data set, whose fields are numbers */
+static PyObject *writer_add_samples(PyObject *self, PyObject *args)
+{
+    struct writer *w = (struct writer *)self;
+    PyObject *dataset, *list;
+    unsigned long long begin, n;
+    struct leat_error error;
+    int rc = LEAT_OK;
+    if (!PyArg_ParseTuple(args, "O!O!KK:add_samples", py_dataset_type, &dataset, &PyList_Type, &list, &begin, &n))
+        return NULL;
+    const Py_ssize_t n_fields = PyList_Size(list);
+    size_t *fields = PyMem_Malloc(((size_t)n_fields + 1) * sizeof *fields);
+    if (!fields)
+        return PyErr_NoMemory();
+    for (Py_ssize_t i = 0; i < n_fields; i++)
+        fields[i] = PyLong_AsSize_t(PyList_GetItem(list, i));
+    struct leat_writer *handle = PyErr_Occurred() ? NULL : writer_enter(w);
+    if (handle) {
+        struct leat_dataset *from = py_dataset_handle(dataset);
+        PY_WITHOUT_GIL(rc = leat_dataset_write(from, fields, (size_t)n_fields, begin, n, handle, &error));
+        py_guard_unlock(&w->guard);
+    }
+    PyMem_Free(fields);
+    return handle ? py_none_or_raise(rc, &error) : NULL;
+}
+
 /* finish(metadata=None) */
 static PyObject *writer_finish(PyObject *self, PyObject *args)
 {
@@ -383,6 +409,7 @@ static PyMethodDef writer_methods[] = {
      "max_side, quality)"},
     {"count", writer_count, METH_NOARGS, "count(): samples so far"},
     {"add", writer_add, METH_O, "add(buffers): one sample; its id"},
+    {"add_samples", writer_add_samples, METH_VARARGS, "add_samples(dataset, fields, begin, n): of a data set"},
     {"add_columns", writer_add_columns, METH_VARARGS, "add_columns(buffers, n): n samples"},
     {"bad", writer_bad, METH_NOARGS, "bad(): (index, skipped, name, reason) of each broken sample"},
     {"as_came", writer_as_came, METH_NOARGS, "as_came(): {reason: photos} of those that stay as they came"},

@@ -112,6 +112,8 @@ def _pack(options: Mapping[str, str]) -> int:
     src, dst = _paths(options, "src"), options["dst"]
     quiet = "quiet" in options
     metadata = _object(options, "metadata", '{"licence": "CC0"}')
+    if "tokenizer" not in options:
+        return _pack_read_here(src, dst, metadata, options)
     on_bad = options.get("on_bad", "auto")
     dataset = leat.open(src, on_bad=None if on_bad == "auto" else on_bad)
     if "where" in options:
@@ -144,6 +146,31 @@ def _pack(options: Mapping[str, str]) -> int:
     return DONE
 
 
+def _pack_read_here(src: Any, dst: str, metadata: dict[str, Any] | None, options: Mapping[str, str]) -> int:
+    """Files that only the package reads."""
+    import leat
+
+    from .cells import written
+
+    taken = {"metadata", "overwrite", "resume", "quiet", "shard_bytes", "where", "dst", "src"}
+    if other := sorted(o for o in options if o not in taken and not o.startswith("src ")):
+        raise ValueError(f"--{other[0].replace('_', '-')} is not about such files as {src}")
+    dataset = leat.open(src)
+    if "where" in options:
+        dataset = dataset.where(options["where"])
+    quiet = "quiet" in options
+    more = {"overwrite": "overwrite" in options, "resume": "resume" in options}
+    try:
+        written(dataset, dst, not quiet, metadata, shard_bytes=int(options.get("shard_bytes", 0)) or None, **more)
+    except KeyboardInterrupt:
+        _say("pack", f"interrupted; the complete samples stay in {dst}.partial.")
+        print(f"To resume: leat {_words(options)}", file=sys.stderr, flush=True)
+        return INTERRUPTED
+    if not quiet:
+        print(f"{dst}: {len(dataset):,} samples")
+    return DONE
+
+
 def _object(options: Mapping[str, str], name: str, example: str) -> dict[str, Any] | None:
     try:
         found = json.loads(options[name]) if name in options else {}
@@ -173,6 +200,11 @@ def _copy(options: Mapping[str, str]) -> int:
     import leat
 
     dataset = leat.open(_paths(options, "src"))
+    if dataset._known_cells() is not None:
+        from .cells import written
+
+        written(dataset, options["copy"], False, check=False)
+        return DONE
     parts = [part._recipe[1] for part in dataset._recipe[1]] if dataset._recipe[0] == "concat" else [dataset._recipe[1]]
     fields, lacking, left_out = parts[0].fields, "", 0
     with leat.Writer(options["copy"], fields, classes=dataset.classes or None, check=False) as writer:

@@ -16,12 +16,13 @@ from .. import _leat
 from .. import check as _check
 from . import schema as _schema
 from . import sparse
-from .dataset import ON_BAD
+from .dataset import ON_BAD, Dataset
 from .masks import count_masks, encode_masks
 from .schema import Field
 
 _INT_RANGES = {name: (int(np.iinfo(name).min), int(np.iinfo(name).max)) for name in _schema.DTYPES if "int" in name}
 
+_TOGETHER = 4096  # samples of a data set that are written before Python hears of interruptions
 _PHOTOS = {"original": 0, "fast": 1, "raw": 2}
 
 
@@ -194,6 +195,29 @@ class Writer:
                 self._instances.check(row, len(self) + i)
         for row in rows:
             self._handle.add(row)
+
+    def write_dataset(self, ds: Dataset, progress: Callable[[int], None] | None = None) -> None:
+        """Adds all samples of a data set, in its order, without Python in between. What a resumed run has is left out.
+
+        Args:
+            ds: has the fields that this file has, of the same types.
+            progress: called now and then with the number of samples so far.
+
+        >>> with leat.Writer(tmp / "c.leat", {"x": leat.field("float32", (2,))}) as w:
+        ...     w.write_dataset(leat.from_arrays(x=np.zeros((3, 2), np.float32)))
+        ...     len(w)
+        3
+        """
+        schema = ds.schema
+        for name, field in self._fields.items():
+            if name not in schema or schema[name] != field:
+                raise ValueError(f"the data set has no field {name!r} that is {field}")
+        places = list(schema)
+        fields = [places.index(name) for name in self._fields]
+        while (done := len(self)) < len(ds):
+            self._handle.add_samples(ds._part(), fields, done, min(_TOGETHER, len(ds) - done))
+            if progress is not None:
+                progress(len(self))
 
     def close(self, metadata: Mapping[str, Any] | None = None) -> None:
         """Finishes the file and makes it visible. Further calls do nothing.

@@ -60,9 +60,11 @@ class Line:
         parts = [
             f"{self._verb} {100 * self._done // max(self._total, 1):3}%",
             f"{rate(self._done)} of {rate(self._total)} records",
-            f"{rate(self._tokens / seconds)} tokens/s",
-            f"{rate(self._bytes / seconds)}B/s",
         ]
+        if self._tokens or self._bytes:
+            parts += [f"{rate(self._tokens / seconds)} tokens/s", f"{rate(self._bytes / seconds)}B/s"]
+        else:
+            parts.append(f"{rate(new / seconds)}/s")
         if new and self._done < self._total:
             parts.append(f"{duration((self._total - self._done) * seconds / new)} left")
         return "  ".join(parts + [self._note] * bool(self._note))

@@ -1,0 +1,32 @@
+"""Files that the Python package reads, such as of cells, as a file of leat: the commands pack and stats."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..data.dataset import Dataset
+from ..data.writer import Writer
+
+
+def written(ds: Dataset, path: str, progress: bool, metadata: Mapping[str, Any] | None = None, **options: Any) -> None:
+    """Writes all samples, and the names of genes among the metadata.
+
+    Args:
+        progress: draw a line on standard error.
+        options: of the Writer.
+    """
+    from ..text.progress import Line
+
+    told = dict(metadata or {})
+    cells = ds._known_cells()
+    if cells is not None and cells.genes is not None:
+        told["genes"] = ds.genes
+    fields = {name: field for name, field in ds.schema.items() if not field.derived}
+    with Writer(path, fields, metadata=told or None, **options) as writer:
+        line = Line("packing", len(ds), len(writer)) if progress else None
+        try:
+            writer.write_dataset(ds, None if line is None else lambda done: line.say(done, 0, 0))
+        finally:
+            if line is not None:
+                line.close()

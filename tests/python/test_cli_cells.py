@@ -1,0 +1,42 @@
+"""`leat pack`, `leat stats` of files of cells."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import leat
+
+pytest.importorskip("h5py")
+pytest.importorskip("zarr")
+from cells_support import path  # noqa: E402
+from cli_support import leat as run  # noqa: E402
+
+
+@pytest.mark.parametrize("name", ["anndata-0.12.19.h5ad", "cells-v3.zarr", "10x-mtx", "scdl-one"])
+def test_cells_are_packed_with_their_genes(name: str, tmp_path: Path) -> None:
+    to = tmp_path / "cells.leat"
+    done = run("pack", path(name), to)
+    assert "13 samples" in done.stdout
+    ds, packed = leat.open(path(name), index_dir=tmp_path / "kept"), leat.open(to)
+    assert packed.genes == ds.genes and set(packed.schema) == set(ds.schema)
+    for i in range(len(ds)):
+        a, b = ds[i], packed[i]
+        for field, value in a.items():
+            if isinstance(value, leat.Sparse):
+                assert np.array_equal(value.to_dense(), b[field].to_dense())
+            else:
+                np.testing.assert_array_equal(b[field], value)
+    again = run("pack", path(name), to, code=1)
+    assert "--overwrite" in again.stderr
+    run("pack", path(name), to, "--overwrite")
+    refused = run("pack", path(name), tmp_path / "other.leat", "--photos", "fast", code=1)
+    assert "--photos is not about such files" in refused.stderr
+
+
+def test_stats_of_cells() -> None:
+    done = run("stats", path("anndata-0.12.19.h5ad"), "--json")
+    assert json.loads(done.stdout)["count"] == 13
