@@ -30,6 +30,8 @@ def main() -> None:
     header = bytes(24) + struct.pack("<II128s", 1, 1, b"abc") + field
     (folder / "header").write_bytes(b"\x06" + header)
     (folder / "header-broken").write_bytes(b"\x02" + header)
+    sparse = struct.pack("<64sII8qII", b"x", 1, 2, -1, 8, 0, 0, 0, 0, 0, 0, 11, 30)
+    (folder / "header-sparse").write_bytes(b"\x06" + header[: -len(field)] + sparse)
 
 
 if __name__ == "__main__":

@@ -32,8 +32,8 @@ struct leat_columns; /* opaque */
 
 struct leat_columns_options {
     size_t struct_size;
-    /* Arrays (LEAT_KIND_ARRAY); shape[0] may be -1: it varies from row to row. NULL: those of the file, which must be
-     * there. */
+    /* Arrays (LEAT_KIND_ARRAY); shape[0] may be -1: it varies from row to row; or sparse rows (LEAT_ROLE_SPARSE). NULL:
+     * those of the file, which must be there. */
     const struct leat_field *fields;
     size_t n_fields;
     bool keyed;              /* rows are found by (id, key), else by id. Ignored if `fields` is NULL */
@@ -66,7 +66,9 @@ LEAT_API const char *leat_columns_fingerprint(const struct leat_columns *columns
  *
  * `dtype` is that of the field; for float16, bfloat16 and int8 fields it may be float32, which is rounded to the
  * nearest, even (beyond float16 to infinity). An int8 field keeps such a value as whole multiples, -127 to 127, of a
- * scale of its own: the largest magnitude / 127; they must be finite. int8 values as such have the scale 1. */
+ * scale of its own: the largest magnitude / 127; they must be finite. int8 values as such have the scale 1.
+ *
+ * A field of sparse rows takes them as they are stored: uint8 (any, 4 + bytes of `item`), columns rising in each. */
 struct leat_column {
     const void *data;
     enum leat_dtype dtype;
@@ -78,8 +80,8 @@ struct leat_column {
  * last once leat_columns_flush has. After an error, rows before that of error->sample are written, and no other
  * (INVALID: none).
  * Errors: INVALID (an id or a row that is too large, offsets, dtype, a value of an int8 field that is not finite, one
- * that is finite and would be infinite in a float16 or bfloat16 field), IO (the disk is full; existing rows stay),
- * CORRUPT (the index), NOMEM, FORKED, CLOSED (opened for reading).
+ * that is finite and would be infinite in a float16 or bfloat16 field, columns of a sparse row that do not rise), IO
+ * (the disk is full; existing rows stay), CORRUPT (the index), NOMEM, FORKED, CLOSED (opened for reading).
  */
 LEAT_API int leat_columns_write(struct leat_columns *columns, const uint64_t *ids, const uint64_t *keys, uint64_t n,
                                 const struct leat_column *columns_of, struct leat_error *error);

@@ -271,7 +271,7 @@ static PyObject *columns_rows(PyObject *self, PyObject *none)
     return both;
 }
 
-/* about() -> (keyed, fingerprint, [(name, dtype, shape)]) */
+/* about() -> (keyed, fingerprint, [(name, dtype, shape, dtype of sparse values, columns)]) */
 static PyObject *columns_about(PyObject *self, PyObject *none)
 {
     const struct leat_columns *c = ((struct columns *)self)->handle;
@@ -279,8 +279,9 @@ static PyObject *columns_about(PyObject *self, PyObject *none)
     const struct leat_field *fields = leat_columns_fields(c, &n);
     PyObject *list = PyList_New(0);
     for (size_t i = 0; list && i < n; i++)
-        py_list_add(&list, Py_BuildValue("ssN", fields[i].name, leat_dtype_name(fields[i].dtype),
-                                         py_integers(fields[i].shape, fields[i].ndim)));
+        py_list_add(&list, Py_BuildValue("ssNsL", fields[i].name, leat_dtype_name(fields[i].dtype),
+                                         py_integers(fields[i].shape, fields[i].ndim), leat_dtype_name(fields[i].item),
+                                         (long long)fields[i].columns));
     return list ? Py_BuildValue("ONN", leat_columns_keyed(c) ? Py_True : Py_False,
                                 PyUnicode_DecodeUTF8(leat_columns_fingerprint(c),
                                                      (Py_ssize_t)strlen(leat_columns_fingerprint(c)), "replace"),

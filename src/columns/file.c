@@ -328,7 +328,8 @@ static bool same_fields(const struct leat_columns *c, const struct leat_columns_
     for (size_t i = 0; i < c->n_fields; i++) {
         const struct leat_field *a = &c->fields[i], *b = &o->fields[i];
         if (strcmp(a->name, b->name) || a->dtype != b->dtype || a->ndim != b->ndim ||
-            memcmp(a->shape, b->shape, a->ndim * sizeof *a->shape))
+            memcmp(a->shape, b->shape, a->ndim * sizeof *a->shape) || a->columns != b->columns ||
+            (a->columns && a->item != b->item))
             return false;
     }
     return true;

@@ -3,8 +3,8 @@
  * value is checked before it is used.
  *
  *     0  "leatcols"      24  flags: 1: keyed               160 + 144 f  field f: name (64), dtype, ndim (4 each),
- *     8  version (4)     28  number of fields (4)                       shape (8 of 8 bytes; -1: varies), zeroes (8)
- *    12  zeroes (4)      32  fingerprint (128), zeroes
+ *     8  version (4)     28  number of fields (4)                       shape (8 of 8 bytes; -1: varies); of sparse
+ *    12  zeroes (4)      32  fingerprint (128), zeroes                  rows dtype of values, columns (4 each)
  *    16  checksum of the rest, [24, 16384)                 then zeroes
  */
 #include <inttypes.h>
@@ -14,6 +14,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/role.h"
 #include "columns/internal.h"
 
 static const char magic[8] = "leatcols";
@@ -45,6 +46,9 @@ static int check_field(const struct leat_field *f, struct leat_error *error)
         return leat_fail(error, LEAT_E_INVALID, "field %s is no array: columns have arrays of numbers only", f->name);
     if (!leat_dtype_size(f->dtype) || f->ndim > LEAT_MAX_DIMS)
         return leat_fail(error, LEAT_E_INVALID, "field %s has a type that there is not", f->name);
+    if (!leat_columns_fit(f) || (f->columns && !leat_role_fits(f)))
+        return leat_fail(error, LEAT_E_INVALID, "field %s is no field of sparse rows, with 1 to 2^31 - 1 columns",
+                         f->name);
     uint64_t bytes = leat_dtype_size(f->dtype);
     for (unsigned d = 0; d < f->ndim; d++) {
         const bool varies = d == 0 && f->shape[0] == -1;
@@ -121,6 +125,8 @@ int leat_columns_header_write(const struct leat_columns_options *options, uint8_
         leat_put_u32(p + 68, f->ndim);
         for (unsigned d = 0; d < f->ndim; d++)
             leat_put_u64(p + 72 + 8 * d, (uint64_t)f->shape[d]);
+        leat_put_u32(p + 136, f->columns ? f->item : 0);
+        leat_put_u32(p + 140, (uint32_t)f->columns);
     }
     leat_put_u64(out + 16, leat_hash64(out + CHECKED, HEADER_BYTES - CHECKED));
     return LEAT_OK;
@@ -151,6 +157,9 @@ int leat_columns_header_read(struct leat_columns *c, const uint8_t *bytes, struc
         f->dtype = (enum leat_dtype)leat_get_u32(p + 64);
         for (unsigned d = 0; d < f->ndim && d < LEAT_MAX_DIMS; d++)
             f->shape[d] = (int64_t)leat_get_u64(p + 72 + 8 * d);
+        f->columns = leat_get_u32(p + 140);
+        f->item = f->columns ? (enum leat_dtype)leat_get_u32(p + 136) : 0;
+        f->role = f->columns ? LEAT_ROLE_SPARSE : LEAT_ROLE_NONE;
     }
     struct leat_error why;
     if (leat_columns_check_fields(c->fields, c->n_fields, &why) || lay_out(c, &why))

@@ -308,7 +308,8 @@ uint64_t leat_columns_checksum(const struct record *header, uint64_t payload);
 uint64_t leat_columns_payload(const struct leat_columns *c, const struct leat_column *columns, uint64_t i);
 /* Writes it. Touches nothing else. */
 void leat_columns_encode(const struct leat_columns *c, const struct leat_column *columns, uint64_t i, uint8_t *payload);
-/* For a payload that was verified: whether its counts fit its length (a file that was forged). */
+/* For a payload that was verified: whether its counts fit its length, and columns of sparse rows rise (a file that was
+ * forged, or written by a version that knows no sparse rows). */
 bool leat_columns_payload_fits(const struct leat_columns *c, const uint8_t *payload, uint64_t length);
 
 /* Copies bytes that a writer may be writing to: a checksum says afterwards whether it was. ThreadSanitizer would call

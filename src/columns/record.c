@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/role.h"
 #include "columns/internal.h"
 #include "kernels/values.h"
 
@@ -119,7 +120,11 @@ bool leat_columns_payload_fits(const struct leat_columns *c, const uint8_t *payl
         memcpy(&rows, payload + c->shapes[f].at, 8);
         if (rows > length / c->shapes[f].item)
             return false;
+        const struct leat_field *field = &c->fields[f];
+        const uint8_t *values = payload + at;
         at += align8(rows * c->shapes[f].item);
+        if (field->columns && at <= length && !leat_sparse_rises(values, field->item, rows, field->columns))
+            return false;
     }
     return at == length;
 }

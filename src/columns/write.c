@@ -22,6 +22,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/role.h"
 #include "columns/internal.h"
 #include "io/guard.h"
 
@@ -372,6 +373,24 @@ static int check_floats(const struct leat_field *field, const struct shape *s, c
     return rc;
 }
 
+/* Refuses sparse rows whose columns do not rise, or are beyond the last. */
+static int check_sparse(const struct leat_field *field, const struct leat_column *column, const uint64_t *ids,
+                        uint64_t n, struct leat_error *error)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        const uint64_t begin = (uint64_t)column->offsets[i], values = (uint64_t)column->offsets[i + 1] - begin;
+        const uint8_t *row = (const uint8_t *)column->data + begin * leat_sparse_step(field->item);
+        if (!values || leat_sparse_rises(row, field->item, values, field->columns))
+            continue;
+        const int rc = leat_fail(error, LEAT_E_INVALID,
+                                 "field %s of id %" PRIu64 ": columns of a sparse row rise, and are 0 to %" PRId64,
+                                 field->name, ids[i], field->columns - 1);
+        leat_error_at_sample(error, (int64_t)ids[i], NULL);
+        return rc;
+    }
+    return LEAT_OK;
+}
+
 static int check_column(const struct leat_columns *c, size_t f, const struct leat_column *column, const uint64_t *ids,
                         uint64_t n, struct leat_error *error)
 {
@@ -389,6 +408,8 @@ static int check_column(const struct leat_columns *c, size_t f, const struct lea
     for (uint64_t i = 0; s->ragged && i < n; i++)
         if (column->offsets[i + 1] < column->offsets[i] || (uint64_t)column->offsets[i + 1] > INT64_MAX / s->item)
             return leat_fail(error, LEAT_E_INVALID, "field %s: offsets fall, or are too large", field->name);
+    if (field->columns)
+        return check_sparse(field, column, ids, n, error);
     return rounded && column->dtype == LEAT_F32 ? check_floats(field, s, column, ids, n, error) : LEAT_OK;
 }
 

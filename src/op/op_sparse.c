@@ -24,38 +24,21 @@
 
 /* ---- rows ---- */
 
-/* Without a branch, for vectors. */
-static bool columns_rise(const uint8_t *columns, size_t n, int64_t end)
-{
-    int32_t first = 0, last = -1;
-    unsigned bad = 0;
-    if (n) {
-        memcpy(&first, columns, sizeof first);
-        memcpy(&last, columns + (n - 1) * sizeof last, sizeof last);
-    }
-    for (size_t k = 0; k + 1 < n; k++) {
-        int32_t a, b;
-        memcpy(&a, columns + k * sizeof a, sizeof a);
-        memcpy(&b, columns + (k + 1) * sizeof b, sizeof b);
-        bad |= a >= b;
-    }
-    return !bad && first >= 0 && last < end;
-}
-
 int leat_sparse_check(const struct leat_use *use, const char *output, const uint8_t *row, size_t n,
                       struct leat_error *error)
 {
-    if (columns_rise(row + n * leat_dtype_size(use->in.item), n, use->in.columns))
+    int32_t before = -1;
+    if (leat_sparse_rises(row, use->in.item, n, use->in.columns))
         return LEAT_OK;
-    int64_t before = -1;
-    for (size_t k = 0; k < n; before = leat_sparse_column(row, &use->in, n, k++))
-        if (leat_sparse_column(row, &use->in, n, k) <= before ||
-            leat_sparse_column(row, &use->in, n, k) >= use->in.columns)
+    for (size_t k = 0; k < n; k++) {
+        const int32_t column = leat_sparse_column(row, use->in.item, n, k);
+        if (column <= before || column >= use->in.columns)
             return leat_fail(error, LEAT_E_DECODE,
-                             "%s in output '%s': value %zu of the sparse row is of column %" PRId32 ", behind %" PRId64
+                             "%s in output '%s': value %zu of the sparse row is of column %" PRId32 ", behind %" PRId32
                              ": columns rise from 0 to %" PRId64,
-                             use->op->class->type, output, k, leat_sparse_column(row, &use->in, n, k), before,
-                             use->in.columns - 1);
+                             use->op->class->type, output, k, column, before, use->in.columns - 1);
+        before = column;
+    }
     return LEAT_OK;
 }
 
@@ -153,7 +136,7 @@ static int call_dense(const struct leat_use *use, const char *output, const stru
     uint8_t *to = out;
     memset(to, 0, (size_t)leat_type_bytes(&use->out));
     for (size_t k = 0; k < n; k++)
-        memcpy(to + (size_t)leat_sparse_column(in, &use->in, n, k) * size, from + k * size, size);
+        memcpy(to + (size_t)leat_sparse_column(in, use->in.item, n, k) * size, from + k * size, size);
     return LEAT_OK;
 }
 

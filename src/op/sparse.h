@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "base/role.h"
 #include "op/token_ops.h"
 
 /* The values of a row as an operator takes it: all of a dense one. */
@@ -18,14 +19,6 @@ static inline size_t leat_sparse_count(const struct leat_use *use, uint64_t leng
 static inline enum leat_dtype leat_sparse_item(const struct leat_type *type)
 {
     return type->columns ? type->item : type->dtype;
-}
-
-/* Column k of a row of n values. */
-static inline int32_t leat_sparse_column(const uint8_t *row, const struct leat_type *type, size_t n, size_t k)
-{
-    int32_t column;
-    memcpy(&column, row + n * leat_dtype_size(type->item) + k * sizeof column, sizeof column);
-    return column;
 }
 
 /* Whoever makes sparse rows vouches for their columns; this is the last place before memory is read or written by them.

@@ -239,6 +239,72 @@ def test_parts_that_are_asked_for_are_lists(tmp_path: Path) -> None:
     assert isinstance(alone["X"], leat.Ragged)
 
 
+@pytest.mark.parametrize("framework", ["numpy", "torch"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_store_keeps_sparse_rows_however_they_are_given(tmp_path: Path, dtype: str, framework: Any) -> None:
+    matrix = drawn_matrix(12, 9, dtype, 10)
+    rows = leat.from_arrays(X=matrix)
+    whole = rows.schema["X"]
+    store = leat.Store(tmp_path / "s", {"X": whole, "n": "int64"}, framework=framework)
+    assert store.fields["X"] == whole
+    tensor = next(iter(leat.Loader(rows, 12, framework="torch")))["X"]
+    given_rows = [matrix, matrix.tocoo(), [r["X"] for r in rows], tensor, tensor.to_torch(), tensor._map(np.asarray)]
+    for k, given_all in enumerate(given_rows):
+        store[range(100 * k, 100 * k + 12)] = {"X": given_all, "n": np.arange(12)}
+    store[7000] = {"X": (np.array([3, 1], dtype), [8, 0]), "n": 5}
+    store[7001] = {"X": matrix[3], "n": 5}
+    store.close()
+    with leat.Store(tmp_path / "s", read_only=True, framework=framework) as again:
+        assert again.fields == {"X": whole, "n": leat.field("int64")}
+        order = np.random.default_rng(1).permutation(12)
+        for k in range(len(given_rows)):
+            found, present = again.gather(np.append(order + 100 * k, 6999), "X")
+            assert present.tolist() == [True] * 12 + [False]
+            assert isinstance(found, leat.Sparse) and (found.n, len(found)) == (9, 13)
+            assert (np.asarray(found.to_dense())[:12] == dense(matrix)[order]).all() and len(found[12].values) == 0
+            assert isinstance(found.values, torch.Tensor if framework == "torch" else np.ndarray)
+        assert found.to_torch().shape == (13, 9)
+        two = again.gather([7000, 7001])[0]["X"]
+        assert two[0].columns.tolist() == [0, 8] and (np.asarray(two[1].to_dense()) == dense(matrix[3])).all()
+
+
+def test_a_batch_has_the_sparse_rows_of_a_store(tmp_path: Path) -> None:
+    matrix = drawn_matrix(50, 20, "float32", 11)
+    ds = leat.from_arrays(y=np.arange(50))
+    store = leat.Store(tmp_path / "s", {"X": leat.sparse("float32", 20)}, dataset=ds)
+    store[range(0, 50, 2)] = matrix[::2]
+    store.flush()
+    for framework in ("numpy", "torch"):
+        for batch in leat.Loader(ds, 8, shuffle=True, framework=framework, stores={"x": store}):
+            wanted = dense(matrix)[np.asarray(batch.ids)] * np.asarray(batch["x.present"])[:, None]
+            assert isinstance(batch["x"], leat.Sparse) and (np.asarray(batch["x"].to_dense()) == wanted).all()
+            assert (np.asarray(batch["x.present"]) == (np.asarray(batch.ids) % 2 == 0)).all()
+            assert [len(part["x"]) for part in batch.split(4)] == [4, 4][: -(-len(batch.ids) // 4)] or batch.size < 8
+
+
+def test_a_store_refuses_rows_that_are_not_its_own(tmp_path: Path) -> None:
+    store = leat.Store(tmp_path / "s", {"X": leat.sparse("float32", 5)}, framework="numpy")
+    falls = leat.Sparse(np.ones(2, np.float32), np.array([3, 1]), np.array([0, 2]), 5)
+    wide, many = sp.csr_matrix((1, 6), dtype=np.float32), sp.csr_matrix((2, 5), dtype=np.float32)
+    for value, wrong in (
+        (falls, "column 1 of row 0 stands behind 3"),
+        (wide, "takes rows of 5 columns, not Sparse"),
+        (many, "has 2 rows for 1 ids"),
+        ([many], "takes one row of 5 columns"),
+        (sp.csr_matrix(np.ones((1, 5))), "takes float32, not float64"),
+        (np.ones((1, 5)), "give a leat.Sparse, a matrix of SciPy"),
+        ([([1.0], [5])], "column 5 is not of 0 to 4"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=wrong):
+            store[[1]] = value
+    store[[]] = many[:0]
+    store.flush()
+    assert len(store) == 0 and len(store.gather([])[0]) == 0
+    for other in (leat.sparse("float32", 6), leat.sparse("int32", 5), leat.field("uint8", (None, 8))):
+        with pytest.raises(leat.ProgramError, match="other fields"):
+            leat.Store(tmp_path / "s", {"X": other})
+
+
 def test_what_takes_no_sparse_rows_says_so(tmp_path: Path) -> None:
     ds = write(tmp_path / "d.leat", drawn_matrix(9, 5, "float32", 7))
     with pytest.raises(TypeError, match="put Densify before it.*sparse row of float32 with 5 columns"):
@@ -252,8 +318,6 @@ def test_what_takes_no_sparse_rows_says_so(tmp_path: Path) -> None:
             leat.Loader(ds, 2, outputs=outputs)
     with pytest.raises((TypeError, ValueError), match="windows are cut from fields"):
         leat.windows(ds, "X", 4, 4)
-    with pytest.raises(TypeError, match="a store has no sparse rows"):
-        leat.Store(tmp_path / "s", {"X": leat.sparse("float32", 5)})
     with pytest.raises((TypeError, ValueError), match="number of columns"):
         leat.concat([ds, write(tmp_path / "e.leat", drawn_matrix(9, 6, "float32", 7))])
     with pytest.raises((TypeError, ValueError), match="dtype|shape"):

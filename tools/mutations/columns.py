@@ -63,6 +63,13 @@ MUTATIONS = [
         ("c:columns/faults",),
     ),
     Mutation(
+        "columns of a sparse row are whatever a store's file says",
+        "src/columns/record.c",
+        "if (field->columns && at <= length && !leat_sparse_rises(",
+        "if (field->columns && at < 0 && !leat_sparse_rises(",
+        ("c:columns/columns",),
+    ),
+    Mutation(
         "a store is published before its header is on disk",
         "src/columns/file.c",
         "HEADER_BYTES + sizeof(struct shared)) || leat_call_sync(fd) ||",

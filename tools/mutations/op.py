@@ -26,7 +26,7 @@ MUTATIONS = [
     ),
     Mutation(
         "columns of a sparse row may fall",
-        "src/op/op_sparse.c",
+        "src/base/role.h",
         "bad |= a >= b;",
         "bad |= a == b;",
         ("c:op/sparse",),

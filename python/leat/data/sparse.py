@@ -112,7 +112,7 @@ class Sparse:
 
 
 def as_sparse(name: str, given: Any) -> Sparse | None:
-    """Rows that somebody gives as a Sparse or a matrix of SciPy, checked; None: it is neither.
+    """Rows that somebody gives as a Sparse, a matrix of SciPy or a CSR tensor of PyTorch, checked; None: it is none.
 
     Raises:
         TypeError: values, columns or offsets are no lists of numbers, or a list holds Sparse rows.
@@ -125,6 +125,8 @@ def as_sparse(name: str, given: Any) -> Sparse | None:
             given = given.copy()
             given.sort_indices()
         given = Sparse(given.data, given.indices, given.indptr, given.shape[1])
+    elif getattr(given, "is_sparse_csr", False) and given.dim() == 2:
+        given = Sparse(given.values(), given.col_indices(), given.crow_indices(), given.shape[1])
     if isinstance(given, (list, tuple)) and len(given) and isinstance(given[0], Sparse):
         raise TypeError(f"{name!r} is a list of Sparse rows: give leat.sparse(dtype, n) for it in the schema")
     if not isinstance(given, Sparse):
@@ -188,10 +190,20 @@ def packed(values: np.ndarray[Any, Any], columns: np.ndarray[Any, Any]) -> np.nd
 
 def unpacked(stored: np.ndarray[Any, Any], dtype: np.dtype[Any], n: int) -> Sparse:
     """A Sparse of the one row that is stored so."""
-    data, count = stored.tobytes(), len(stored)
-    values = np.frombuffer(data, dtype, count).copy()
-    columns = np.frombuffer(data, np.int32, count, count * dtype.itemsize).copy()
-    return Sparse(values, columns, np.array([0, count], np.int64), n)
+    return unpacked_rows(stored, np.array([0, len(stored)], np.int64), dtype, n)
+
+
+def unpacked_rows(stored: np.ndarray[Any, Any], offsets: np.ndarray[Any, Any], dtype: np.dtype[Any], n: int) -> Sparse:
+    """A Sparse of rows that are stored one behind the other, as :func:`packed_rows` makes them; a copy."""
+    total, item = len(stored), dtype.itemsize
+    data = np.ascontiguousarray(stored).reshape(-1)
+    values, columns = np.empty(total, dtype), np.empty(total, np.int32)
+    to_values, to_columns = values.view(np.uint8), columns.view(np.uint8)
+    for a, b in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
+        middle = a * (item + 4) + (b - a) * item
+        to_values[a * item : b * item] = data[a * (item + 4) : middle]
+        to_columns[4 * a : 4 * b] = data[middle : b * (item + 4)]
+    return Sparse(values, columns, offsets, n)
 
 
 def row_of(name: str, value: Any, n: int) -> tuple[Any, np.ndarray[Any, Any]]:

@@ -347,7 +347,7 @@ def _encoder(name: str, field: Field) -> Callable[[Any], Any]:
     if field.role == "masks":
         return lambda value: encode_masks(value) if _is_listed(value) else _bytes(name, field, value)
     if field.kind == "sparse":
-        return lambda value: _sparse(name, field, value)
+        return lambda value: sparse_row(name, field, value)
     if field.kind in _schema.BINARY:
         return lambda value: _bytes(name, field, value)
     if field.kind == "str":
@@ -399,9 +399,34 @@ def _bytes(name: str, field: Field, value: Any) -> Any:
     return view
 
 
-def _sparse(name: str, field: Field, value: Any) -> np.ndarray[Any, Any]:
+def sparse_row(name: str, field: Field, value: Any) -> np.ndarray[Any, Any]:
+    """One row as it is stored."""
     values, columns = sparse.row_of(name, value, field.shape[0] or 0)
     return sparse.packed(_array(name, field, values, (None,)), columns)
+
+
+def sparse_rows(name: str, field: Field, given: Any) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Rows as they are stored, one behind the other, and their offsets. `given`: what :func:`as_sparse` of sparse.py
+    takes, or a list of rows.
+
+    Raises:
+        TypeError: it is neither, or of another dtype.
+        ValueError: the number of columns is another, or columns do not rise.
+    """
+    if isinstance(given, (list, tuple)):
+        made = [sparse_row(name, field, row) for row in given]
+        offsets = np.cumsum([0, *map(len, made)], dtype=np.int64)
+        return np.concatenate([np.empty((0, _schema.step_of(field)), np.uint8), *made]), offsets
+    rows = sparse.as_sparse(name, given)
+    if rows is None:
+        raise TypeError(
+            f"field {name!r} has sparse rows: give a leat.Sparse, a matrix of SciPy, a CSR tensor or a list of rows, "
+            f"not {type(given).__name__}"
+        )
+    if rows.n != field.shape[0]:
+        raise ValueError(f"field {name!r} takes rows of {field.shape[0]} columns, not {rows!r}")
+    rows.values = _array(name, field, rows.values, (None,))
+    return sparse.packed_rows(rows)
 
 
 def _text(name: str, value: Any) -> bytes:

@@ -16,7 +16,8 @@ from .. import _leat, check
 from ..closing import Closing
 from ..data.dataset import Dataset
 from ..data.ragged import Ragged
-from ..data.schema import Field, as_field, to_raw
+from ..data.schema import Field, as_field, held, to_raw
+from ..data.sparse import unpacked_rows
 from ..errors import ClosedError
 from .values import Array, Column, checked_ids, checked_keys, column_of, finished, given_of
 
@@ -34,8 +35,8 @@ class Store(Closing):
     Args:
         path: the file. It is created if there is none.
         fields: ``{name: leat.field(dtype, shape)}``; the first dimension may be None: it varies from row to row. Fields
-            of float16, bfloat16 and int8 take float32, too, and round it; int8 with a scale for each row. None: as the
-            file has them.
+            of float16, bfloat16 and int8 take float32, too, and round it; int8 with a scale for each row. Or
+            :func:`leat.sparse`. None: as the file has them.
         key: ``"id"``, or ``("id", "key")``: rows are found by a sample id (below 2^43), or by any pair of 64-bit
             numbers, such as id and ``batch.row_keys``.
         dataset: the data set that the ids are of (or its fingerprint). A store of another one is refused, and so is
@@ -77,10 +78,7 @@ class Store(Closing):
         if fields is not None:
             if not isinstance(fields, Mapping) or not fields:
                 raise TypeError(f"fields is {{name: leat.field(...)}}, not {fields!r:.60}")
-            made = {name: as_field(f) for name, f in fields.items()}
-            if wrong := next((name for name, f in made.items() if f.kind == "sparse"), None):
-                raise TypeError(f"field {wrong!r} of a store is an array: a store has no sparse rows")
-            raw = to_raw(made)
+            raw = to_raw({name: as_field(f) for name, f in fields.items()})
         self._ids_below = ids_below(dataset) if isinstance(dataset, Dataset) else None
         self._fingerprint = identity(dataset) if isinstance(dataset, Dataset) else dataset
         if self._fingerprint is not None and not isinstance(self._fingerprint, str):
@@ -94,7 +92,10 @@ class Store(Closing):
         core = _leat.Columns.open(self.path, raw, keyed, self._fingerprint, self.read_only)
         self.keyed, self.fingerprint, found = core.about()
         self.fields = {
-            name: Field("array", dtype, tuple(None if n < 0 else n for n in shape)) for name, dtype, shape in found
+            name: Field("sparse", item, (columns,))
+            if columns
+            else Field("array", dtype, tuple(None if n < 0 else n for n in shape))
+            for name, dtype, shape, item, columns in found
         }
         self._forms = {name: given_of(f) for name, f in self.fields.items()}
         self._queue = Queue(core, self.queue_bytes, self.path)
@@ -143,7 +144,8 @@ class Store(Closing):
 
         The values are copied, and written by a thread, in the order of calls; :meth:`flush` waits for it. Tensors of a
         GPU are copied while it goes on. `values`: an array or tensor of shape (n, ...), a :class:`leat.Ragged` or a
-        list of arrays for a field that varies; with several fields a dict of all of them. A row is written whole.
+        list of arrays for a field that varies, a :class:`leat.Sparse`, a matrix of SciPy or a list of rows for a sparse
+        one; with several fields a dict of all of them. A row is written whole.
 
         Raises:
             IndexError: an id is negative, or none of the data set that the store was opened with.
@@ -168,7 +170,8 @@ class Store(Closing):
         for name, field in self.fields.items():
             value = values[name]
             if single:
-                listed = not hasattr(value, "ndim") or (field.shape and field.shape[0] is None)
+                varies = field.kind == "sparse" or field.shape[:1] == (None,)
+                listed = varies or not hasattr(value, "ndim")
                 value = [value] if listed else value[None]
             columns.append(column_of(name, field, value, ids.size, waits))
         queue.put(Task(ids.reshape(-1), None if keys is None else keys.reshape(-1), columns, waits))
@@ -199,8 +202,8 @@ class Store(Closing):
             broken: the treatment of rows whose bytes differ from those written: an error, or missing rows.
 
         Returns:
-            values of shape (n, ...), a :class:`leat.Ragged` for a field that varies, zero (or empty) for a missing row;
-            and whether there is such a row: bool, shape (n,).
+            values of shape (n, ...), a :class:`leat.Ragged` for a field that varies, a :class:`leat.Sparse` for a
+            sparse one, zero (or empty) for a missing row; and whether there is such a row: bool, shape (n,).
 
         Raises:
             ValueError: a row is broken (:class:`leat.CorruptError`); the error says which, and where.
@@ -251,6 +254,10 @@ class Store(Closing):
         if not form.ragged:
             return finished(buffer, form, framework)
         values = np.asarray(memory).view(form.stored).reshape(-1, *form.shape)
+        field = self.fields[name]
+        if field.kind == "sparse":
+            rows = unpacked_rows(values, buffer, held(field.dtype), field.shape[0] or 0)
+            return rows if framework == "numpy" else rows._map(_tensor)
         made = finished(values, form, framework)
         return Ragged(made, buffer if framework == "numpy" else _tensor(buffer))
 

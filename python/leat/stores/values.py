@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..data.ragged import Ragged
-from ..data.schema import Field, dtype_name, held
+from ..data.schema import Field, dtype_name, held, step_of
+from ..data.writer import sparse_rows
 
 ROUNDED = ("float16", "bfloat16", "int8")  #: fields that take float32, and round it
 FLOATS = ("float16", "bfloat16", "float32", "float64")
@@ -77,6 +78,11 @@ def column_of(name: str, field: Field, value: Any, n: int, waits: list[Callable[
         TypeError: the dtype is another.
         ValueError: the shape is another.
     """
+    if field.kind == "sparse":
+        packed, offsets = sparse_rows(name, field, value)
+        if len(offsets) != n + 1:
+            raise ValueError(f"field {name!r} has {len(offsets) - 1} rows for {n} ids")
+        return Column(packed, "uint8", offsets)
     if field.shape and field.shape[0] is None:
         return _ragged(name, field, value, n, waits)
     array, dtype = _array(name, field, value, waits)
@@ -227,7 +233,9 @@ class Given(NamedTuple):
 
 
 def given_of(field: Field) -> Given:
-    """int8 comes as float32: it is multiplied by its scale."""
+    """int8 comes as float32: it is multiplied by its scale. Sparse rows come as they are stored."""
+    if field.kind == "sparse":
+        return Given("uint8", held("uint8"), (step_of(field),), True)
     dtype = "float32" if field.dtype == "int8" else field.dtype
     ragged = bool(field.shape) and field.shape[0] is None
     return Given(dtype, held(dtype), _tail(field) if ragged else tuple(n or 0 for n in field.shape), ragged)

@@ -286,6 +286,66 @@ TEST_IN_FOLDER(fields_of_all_kinds_come_back_as_docs_say)
     leat_columns_close(c);
 }
 
+TEST_IN_FOLDER(columns_of_sparse_rows_rise_wherever_they_come_from)
+{
+    struct leat_field field = {.name = "X",
+                               .kind = LEAT_KIND_ARRAY,
+                               .dtype = LEAT_U8,
+                               .ndim = 2,
+                               .shape = {-1, 5},
+                               .role = LEAT_ROLE_SPARSE,
+                               .item = LEAT_U8,
+                               .columns = 300};
+    struct leat_columns_options options = LEAT_COLUMNS_OPTIONS_INIT;
+    options.fields = &field;
+    options.n_fields = 1;
+    struct leat_columns *c;
+    struct leat_error error;
+    assert_ok(leat_columns_open(path, &options, &c, &error));
+    const uint8_t rows[] = {7, 8, 0, 0, 0, 0, 43, 1, 0, 0, 9, 1, 0, 0, 0}; /* columns 0 and 299; 1 */
+    const uint8_t wrong[3][10] = {
+        {7, 8, 4, 0, 0, 0, 4, 0, 0, 0}, {7, 8, 0, 0, 0, 0, 44, 1, 0, 0}, {7, 8, 255, 255, 255, 255, 1, 0, 0, 0}};
+    const uint64_t ids[] = {4, 2, 6};
+    int64_t offsets[4] = {0, 2, 2, 3}, found[4];
+    struct leat_column column = {rows, LEAT_U8, offsets};
+    assert_ok(leat_columns_write(c, ids, NULL, 3, &column, &error));
+    assert_ok(leat_columns_flush(c, &error));
+    leat_columns_close(c);
+    for (field.columns = 299; field.columns < 302; field.columns += 2)
+        assert_int_equal(leat_columns_open(path, &options, &c, &error), LEAT_E_TYPE);
+    field.columns = 300;
+    field.item = LEAT_BOOL;
+    assert_int_equal(leat_columns_open(path, &options, &c, &error), LEAT_E_TYPE);
+    field.item = LEAT_U16;
+    assert_int_equal(leat_columns_open(path, &options, &c, &error), LEAT_E_INVALID);
+    field.item = LEAT_U8;
+    field.columns = INT64_C(1) << 31;
+    assert_int_equal(leat_columns_open(path, &options, &c, &error), LEAT_E_INVALID);
+    options.fields = NULL;
+    assert_ok(leat_columns_open(path, &options, &c, &error));
+    size_t n;
+    const struct leat_field *fields = leat_columns_fields(c, &n);
+    assert_true(n == 1 && fields->role == LEAT_ROLE_SPARSE && fields->item == LEAT_U8 && fields->columns == 300);
+    uint8_t present[3];
+    struct leat_column_out out = {true, NULL, found};
+    for (unsigned i = 0; i < 3; i++) {
+        column.data = wrong[i];
+        assert_int_equal(leat_columns_write(c, ids, NULL, 1, &column, &error), LEAT_E_INVALID);
+        assert_int_equal(error.sample, 4);
+    }
+    assert_ok(leat_columns_gather(c, ids, NULL, 3, &out, false, present, &error));
+    assert_memory_equal(found, offsets, sizeof offsets);
+    assert_memory_equal(out.data, rows, sizeof rows);
+    leat_free(out.data);
+    c->fields[0].columns = 299; /* as if the row had been forged */
+    out.data = NULL;
+    assert_ok(leat_columns_gather(c, ids, NULL, 3, &out, true, present, &error));
+    assert_true(present[0] == LEAT_BROKEN && present[1] == LEAT_PRESENT && present[2] == LEAT_PRESENT);
+    assert_true(found[1] == 0 && found[3] == 1);
+    leat_free(out.data);
+    leat_columns_close(c);
+}
+
 TEST_IN_FOLDER(a_store_of_other_fields_or_another_data_set_is_refused)
 {
     struct leat_error error;
