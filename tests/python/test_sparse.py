@@ -305,6 +305,62 @@ def test_a_store_refuses_rows_that_are_not_its_own(tmp_path: Path) -> None:
             leat.Store(tmp_path / "s", {"X": other})
 
 
+class Rows:
+    """Samples of a data set, and with each the one behind it."""
+
+    def __init__(self, ds: leat.Dataset, tensors: bool = False) -> None:
+        self.ds, self.tensors = ds, tensors
+
+    def __len__(self) -> int:
+        return len(self.ds) - 1
+
+    def __getitem__(self, i: int) -> Any:
+        row, y = self.ds[i]["X"], self.ds[i]["y"]
+        return {"X": row._map(torch.as_tensor) if self.tensors else row, "both": (self.ds[i : i + 2][1]["X"], y)}
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.filterwarnings("ignore:'pin_memory' argument is set", "ignore:This DataLoader will create")
+def test_the_default_collation_joins_sparse_rows(tmp_path: Path, num_workers: int) -> None:
+    matrix = drawn_matrix(31, 20, "float32", 12)
+    ds = write(tmp_path / "d.leat", matrix)
+    loader: Any = leat.DataLoader(ds, 8, num_workers=num_workers, pin_memory=True)
+    at = 0
+    for batch in loader:
+        made = batch["X"]
+        assert isinstance(made, leat.Sparse) and made.values.dtype == torch.float32
+        assert (made.columns.dtype, made.offsets.dtype) == (torch.int32, torch.int64) and int(made.offsets[0]) == 0
+        assert (made.to_dense().numpy() == dense(matrix)[at : at + 8]).all()
+        assert batch["y"].tolist() == list(range(at, min(at + 8, 31)))
+        assert made.to("cpu").to_torch().shape == made.shape
+        at += 8
+    for tensors in (False, True):
+        loader = leat.DataLoader(Rows(ds, tensors), 7, shuffle=True, num_workers=num_workers)
+        for batch in loader:
+            ids = batch["both"][1].numpy()
+            assert (batch["X"].to_dense().numpy() == dense(matrix)[ids]).all()
+            assert (batch["both"][0].to_dense().numpy() == dense(matrix)[ids + 1]).all()
+
+
+def test_sparse_rows_of_other_columns_are_no_batch() -> None:
+    from leat.data.sparse import collated
+
+    rows = [leat.from_arrays(X=drawn_matrix(2, n, "float32", 1))[0]["X"] for n in (5, 5, 6)]
+    assert len(collated(rows[:2])) == 2
+    with pytest.raises(ValueError, match="rows of 5 and of 6 columns"):
+        collated(rows)
+
+
+def test_sparse_rows_are_pinned_part_by_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch.utils.data._utils.pin_memory import pin_memory
+
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: tensor + 1)
+    rows = leat.Sparse(np.ones(2, np.float32), np.array([0, 2], np.int32), np.array([0, 2]), 5)
+    pinned = pin_memory({"X": rows}, "cuda")["X"]
+    assert [part.tolist() for part in (pinned.values, pinned.columns, pinned.offsets)] == [[2, 2], [1, 3], [1, 3]]
+    assert pinned.n == 5
+
+
 def test_what_takes_no_sparse_rows_says_so(tmp_path: Path) -> None:
     ds = write(tmp_path / "d.leat", drawn_matrix(9, 5, "float32", 7))
     with pytest.raises(TypeError, match="put Densify before it.*sparse row of float32 with 5 columns"):

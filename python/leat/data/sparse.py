@@ -90,10 +90,8 @@ class Sparse:
         columns; only the offsets become int32, as the columns are."""
         import torch
 
-        values, columns, offsets = (
-            torch.from_numpy(part) if isinstance(part, np.ndarray) else part
-            for part in (self.values, self.columns, self.offsets)
-        )
+        made = self._tensors()
+        values, columns, offsets = made.values, made.columns, made.offsets
         if len(values) > np.iinfo(np.int32).max:
             raise OverflowError(f"{len(values)} values: offsets of int32 count 2^31 - 1")
         offsets = offsets.to(torch.int32)
@@ -107,8 +105,45 @@ class Sparse:
         values, columns, offsets = (np.asarray(part) for part in (self.values, self.columns, self.offsets))
         return csr_matrix((values, columns, offsets), shape=self.shape)
 
+    def to(self, device: Any, non_blocking: bool = False) -> Sparse:
+        """Copies on a device of PyTorch, of values, columns and offsets."""
+        return self._tensors()._map(lambda part: part.to(device, non_blocking=non_blocking))
+
+    def pin_memory(self) -> Sparse:
+        """Copies in pinned memory, from which :meth:`to` does not wait for the device."""
+        return self._tensors()._map(lambda part: part.pin_memory())
+
+    def _tensors(self) -> Sparse:
+        import torch
+
+        return self._map(lambda part: torch.from_numpy(part) if isinstance(part, np.ndarray) else part)
+
     def _map(self, function: Any) -> Sparse:
         return Sparse(function(self.values), function(self.columns), function(self.offsets), self.n)
+
+
+def collated(batch: list[Sparse], *, collate_fn_map: Any = None) -> Sparse:
+    """The rows of all, as one Sparse of tensors: what PyTorch's default collation makes of samples in which they are.
+
+    Raises:
+        ValueError: their numbers of columns differ.
+    """
+    import torch
+
+    if wrong := {rows.n for rows in batch} - {batch[0].n}:
+        raise ValueError(f"sparse rows of {batch[0].n} and of {min(wrong)} columns cannot be one batch")
+    arrays = all(isinstance(rows.values, np.ndarray) for rows in batch)
+    listed = batch if arrays else [rows._tensors() for rows in batch]
+    ends = [(int(rows.offsets[0]), int(rows.offsets[-1])) for rows in listed]
+    begins = np.cumsum([0, *(end - first for first, end in ends)]).tolist()
+    parts = (
+        [rows.values[first:end] for rows, (first, end) in zip(listed, ends, strict=True)],
+        [rows.columns[first:end] for rows, (first, end) in zip(listed, ends, strict=True)],
+        [listed[0].offsets[:1] - ends[0][0]]
+        + [rows.offsets[1:] - first + at for rows, (first, _), at in zip(listed, ends, begins[:-1], strict=True)],
+    )
+    values, columns, offsets = (torch.from_numpy(np.concatenate(part)) if arrays else torch.cat(part) for part in parts)
+    return Sparse(values, columns, offsets, batch[0].n)
 
 
 def as_sparse(name: str, given: Any) -> Sparse | None:

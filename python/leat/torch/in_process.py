@@ -14,6 +14,7 @@ import torch
 from torch.utils.data._utils import collate as torch_collate
 
 from .. import _leat
+from ..data.sparse import Sparse, collated
 from ..workers import loop, transport
 from ..workers.feed import Delivered, Planned
 from ..workers.loop import ITER, ROWS, Job
@@ -44,6 +45,8 @@ def _own(name: str) -> Any:
 
 
 _COLLATE, _PRISTINE = _own("default_collate"), {kind: _own(name) for kind, name in _OWN.items()}
+_PRISTINE[Sparse] = collated
+loop.collate_sparse_rows()
 
 
 def is_default(collate: Any) -> bool:

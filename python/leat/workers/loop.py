@@ -31,6 +31,7 @@ import numpy as np
 import numpy.random  # now: a forked worker would load it each time
 
 from .. import _leat
+from ..data.sparse import Sparse, collated
 from ..errors import BrokenSampleError, StateError
 from .transport import encode, pack_error, put
 
@@ -852,6 +853,7 @@ def prepare(start: Start) -> None:
             random.seed(seed)
             np.random.seed(torch_worker._generate_state(start.base_seed, start.worker))  # type: ignore[no-untyped-call]
             _stack_plainly()
+            collate_sparse_rows()
         info = torch_worker.WorkerInfo(id=start.worker, num_workers=start.n_workers, seed=seed, dataset=start.dataset)
         if start.parent:
             torch_worker._worker_info = info
@@ -880,6 +882,13 @@ def _stack_plainly() -> None:
         return torch.stack(batch, 0)
 
     collate.default_collate_fn_map[torch.Tensor] = stack
+
+
+def collate_sparse_rows() -> None:
+    """Makes the default collation of this process join sparse rows, unless the user's does something else with them."""
+    from torch.utils.data._utils import collate
+
+    collate.default_collate_fn_map.setdefault(Sparse, collated)
 
 
 def _limit_malloc() -> None:
