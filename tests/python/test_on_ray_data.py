@@ -241,6 +241,55 @@ def test_what_is_written_is_what_was_read(rows: leat.Dataset, tmp_path: Path) ->
     assert leat.open(tmp_path / "b.leat").fingerprint == leat.open(tmp_path / "c.leat").fingerprint
 
 
+def cells(path: Path, dtype: str) -> leat.Dataset:
+    rng = np.random.default_rng(3)
+    with leat.Writer(path, {"X": leat.sparse(dtype, 30), "y": "int64"}) as w:
+        for i in range(40):
+            columns = np.flatnonzero(rng.random(30) < i / 39)
+            w.add(X=(rng.integers(1, 200, len(columns)).astype(dtype), columns), y=i)
+    return leat.open(path)
+
+
+def dense(ds: leat.Dataset) -> Any:
+    return np.concatenate([ds[i]["X"].to_dense() for i in range(len(ds))]).tolist()
+
+
+def logarithms(batch: dict[str, Any]) -> dict[str, Any]:
+    made = leat.apply({"X": [leat.ops.Log1p()]}, {"X": batch["X"]}, schema={"X": leat.sparse("int16", 30)})["X"]
+    return {"X": [{"values": row.values, "columns": row.columns} for row in made], "y": batch["y"]}
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int16", "float16", "float32", "float64"])
+def test_sparse_rows_are_structs_and_come_back(tmp_path: Path, dtype: str) -> None:
+    ds = cells(tmp_path / "a.leat", dtype)
+    source = LeatDatasource(ds, columns_of(ds, None))
+    data = leat.ray.read(ds, override_num_blocks=3)
+    first = data.take(40)[39]
+    assert list(first) == ["X", "y"] and first["X"]["columns"] == ds[39]["X"].columns.tolist()
+    assert first["X"]["values"] == ds[39]["X"].values.tolist()
+    told = source.estimate_inmemory_data_size()
+    assert told == sum(8 + 16 + len(ds[i]["X"].values) * (np.dtype(dtype).itemsize + 4) for i in range(40))
+    leat.ray.write(data, tmp_path / "b.leat")
+    assert leat.open(tmp_path / "b.leat").schema == ds.schema and dense(leat.open(tmp_path / "b.leat")) == dense(ds)
+    if dtype == "float32":  # the file knows nothing of blocks
+        leat.ray.write(leat.ray.read(ds, override_num_blocks=1), tmp_path / "c.leat")
+        assert leat.open(tmp_path / "c.leat").fingerprint == ds.fingerprint
+    kept = leat.ray.from_dataset(data)
+    assert kept.schema["X"] == ds.schema["X"] and dense(kept) == dense(ds)
+    for batch in leat.Loader(kept, 8, shuffle=True, framework="numpy"):
+        assert batch["X"].to_dense().tolist() == [dense(ds)[i] for i in batch["y"]]
+
+
+def test_sparse_rows_that_functions_made_are_written_as_they_are_said_to_be(tmp_path: Path) -> None:
+    ds = cells(tmp_path / "a.leat", "int16")
+    made = leat.ray.read(ds).map_batches(logarithms, batch_size=7)
+    fields = {"X": leat.sparse("float32", 30), "y": None}
+    leat.ray.write(made, tmp_path / "b.leat", fields)
+    found = leat.open(tmp_path / "b.leat")
+    assert found.schema["X"] == fields["X"] and np.allclose(dense(found), np.log1p(dense(ds)))
+    assert dense(leat.ray.from_dataset(made, fields=fields)) == dense(found)
+
+
 def changed(batch: dict[str, Any]) -> dict[str, Any]:
     return {
         "whole": np.stack([batch["number"]] * 3, 1).astype(np.float32),

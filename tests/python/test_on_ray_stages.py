@@ -17,6 +17,7 @@ import pytest
 from cli_support import command
 from photo_support import png
 from process_support import eventually
+from scipy import sparse
 
 import leat
 import leat.ray
@@ -113,6 +114,54 @@ def test_ranks_cut_the_calls_of_global_batches(cluster: Any, photos: leat.Datase
             assert [b["of"].tolist() for b in far] == [b[8 * rank : 8 * rank + 8].tolist() for b in whole]
     with pytest.raises(leat.UnsupportedError, match="drop_last"):
         loader(photos, Stage(mean), rank=0, world_size=2)
+
+
+def halves(rows: dict[str, Any]) -> dict[str, Any]:
+    """Sparse rows in the place of sparse rows, others beside them, and dense ones."""
+    x = rows["X"]
+    x.values[:] = x.values / 2
+    doubled = sparse.csr_matrix(np.asarray(x.to_dense()) * 4)
+    return {"X": leat.Sparse(x.values, x.columns, x.offsets, x.n), "twice": doubled, "sum": x.to_dense().sum(1)}
+
+
+def counts(rows: dict[str, Any]) -> dict[str, Any]:
+    return {"twice": rows["twice"].lengths, "again": rows["X"]}
+
+
+def odd_columns(rows: dict[str, Any]) -> dict[str, Any]:
+    return {"X": leat.Sparse(np.ones(2), np.array([1, 0]), np.array([0, 2]), 5)}
+
+
+def columns_twice(rows: dict[str, Any]) -> dict[str, Any]:
+    return {"X": rows["X"], "X.columns": rows["y"]}
+
+
+def test_stages_take_and_give_sparse_rows(cluster: Any, tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    matrix = sparse.csr_matrix((rng.integers(1, 9, (50, 20)) * (rng.random((50, 20)) < 0.3)).astype(np.float32))
+    with leat.Writer(tmp_path / "a.leat", {"X": leat.sparse("float32", 20), "y": "int64"}) as w:
+        for i in range(50):
+            w.add(X=matrix[i], y=i)
+    ds, dense = leat.open(tmp_path / "a.leat"), matrix.toarray()
+    options = {"outputs": None}
+    two = Stage(halves, batch_size=5, num_cpus=0), Stage(counts, batch_size=7, num_cpus=0)
+    with loader(ds, *two, **options) as far:
+        for batch in far:
+            wanted = dense[batch.ids]
+            assert sorted(batch) == ["X", "again", "sum", "twice", "y"]
+            for name in ("X", "again"):
+                assert isinstance(batch[name], leat.Sparse) and (batch[name].to_dense() == wanted / 2).all()
+            assert (batch["sum"] == wanted.sum(1) / 2).all() and (batch["twice"] == (wanted > 0).sum(1)).all()
+        assert (far.batch_at(0, 1)["X"].to_dense() == dense[far.batch_at(0, 1).ids] / 2).all()
+    with loader(ds, Stage(halves), **options) as far:
+        for batch in far:
+            assert (batch["twice"].to_dense() == dense[batch.ids] * 2).all() and batch["twice"].n == 20
+    for fn, wrong in (
+        (odd_columns, "column 0 of row 0 stands behind 1"),
+        (columns_twice, "X.columns': the columns of the sparse rows"),
+    ):
+        with loader(ds, Stage(fn), **options) as far, pytest.raises(leat.InvalidError, match=wrong):
+            next(iter(far))
 
 
 def kills_once(rows: dict[str, Any]) -> dict[str, Any]:

@@ -305,6 +305,46 @@ def test_a_store_refuses_rows_that_are_not_its_own(tmp_path: Path) -> None:
             leat.Store(tmp_path / "s", {"X": other})
 
 
+def test_a_struct_of_two_lists_of_arrow_is_sparse_rows(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    def struct(values: Any, columns: Any, dtype: str = "float32") -> Any:
+        lists = [pa.array(values, pa.list_(pa.type_for_alias(dtype))), pa.array(columns, pa.large_list(pa.int64()))]
+        return pa.StructArray.from_arrays(lists, ["values", "columns"])
+
+    matrix = drawn_matrix(40, 9, "float32", 13)
+    rows = [matrix[i] for i in range(40)]
+    table = pa.table({"X": struct([r.data for r in rows], [r.indices for r in rows]), "y": list(range(40))})
+    fields = {"X": leat.sparse("float32", 9), "y": None}
+    pq.write_table(table, tmp_path / "t.parquet", row_group_size=15)
+    for ds in (
+        leat.from_arrow(table, fields=fields),
+        leat.from_arrow(pa.concat_tables([table[:7], table[7:]]), fields=fields),
+        leat.open(tmp_path / "t.parquet", fields=fields),
+    ):
+        assert ds.schema["X"] == fields["X"]
+        for batch in leat.Loader(ds, 16, shuffle=True, framework="numpy"):
+            assert (batch["X"].to_dense() == dense(matrix)[batch["y"]]).all()
+    assert len(leat.from_arrow(table[:0], fields=fields)) == 0
+    assert list(leat.from_arrow(table).schema) == ["X.values", "X.columns", "y"]
+    for column, field, wrong in (
+        (table["X"], leat.sparse("int32", 9), "has values of float32"),
+        (table["y"], leat.sparse("int64", 9), "a struct of lists, values and columns"),
+        (table["X"], leat.sparse("float32", 2), "is not of 0 to 1"),
+        (struct([[1], None], [[1], None]), leat.sparse("float32", 2), "row 1 of column 'X' is missing"),
+        (struct([[1], [1]], [[1], [0, 1]]), leat.sparse("float32", 2), "row 1 of column 'X' has 1 values and 2"),
+        (struct([[1, 2]], [[1, 0]]), leat.sparse("float32", 2), "column 0 of row 0 stands behind 1"),
+    ):
+        with pytest.raises(ValueError, match=wrong):
+            leat.from_arrow(pa.table({"X": column}), fields={"X": field})
+    with pytest.raises(ValueError, match="nothing stands for missing sparse rows"):
+        leat.from_arrow(table, fields=fields, fill={"X": 0})
+    given_rows = [{"values": r.data, "columns": r.indices} for r in rows]
+    lent = leat.apply({"X": [leat.ops.Densify()]}, {"X": given_rows}, schema={"X": fields["X"]})["X"]
+    assert (lent == dense(matrix)).all()
+
+
 class Rows:
     """Samples of a data set, and with each the one behind it."""
 

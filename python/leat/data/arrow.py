@@ -24,7 +24,9 @@ from .dataset import Dataset, concat
 from .features import Features, of_dataset, of_metadata, refuse_format
 from .ragged import Ragged
 from .schema import Field, held
+from .sparse import Sparse
 
+_INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 #: of row groups that are kept decoded, of one data set
 CACHE_BYTES = 256 << 20
 
@@ -61,11 +63,16 @@ class Columns:
         self.fields: dict[str, Field] = {}
         known = Features() if features is None else features
         for name, one in ((str(n), k) for n, k in wanted.items()):
+            if isinstance(one, Field) and one.kind == "sparse":
+                self.fields[name] = self._sparse(name, one)
+                continue
             photo = one is None and name in known.images and self._can_be_files(name)
             if photo:
                 known.refuse_mode(name, wanted)
             self.fields[name] = self._as(name, "image" if photo else one)
         for name in fill or {}:
+            if name in self.fields and self.fields[name].kind == "sparse":
+                raise InvalidError(f"fill has {name!r}: nothing stands for missing sparse rows")
             self._known(name)
         self.fill = {
             n: arrow_values.checked_fill(n, self.fields.get(n, self.stored[n]), v) for n, v in (fill or {}).items()
@@ -83,6 +90,20 @@ class Columns:
 
     def _can_be_files(self, name: str) -> bool:
         return name in self.stored and self.stored[name].kind in ("bytes", "str")
+
+    def _sparse(self, name: str, field: Field) -> Field:
+        """Sparse rows, of a struct of two lists."""
+        listed = {part: self.stored.get(f"{name}.{part}") for part in ("values", "columns")}
+        dtypes = {part: one.dtype for part, one in listed.items() if one is not None and one.shape == (None,)}
+        if len(dtypes) < 2 or dtypes["columns"] not in _INTEGERS:
+            raise InvalidError(
+                f"{field} is of a column that is a struct of lists, values and columns: {name!r} is none"
+            )
+        if dtypes["values"] != ("uint8" if field.dtype == "bool" else field.dtype):
+            raise InvalidError(f"column {name!r} has values of {dtypes['values']}, which cannot be {field}")
+        self.paths[name] = self.paths[f"{name}.values"][:-1]
+        self.nullable[name] = False
+        return field
 
     def _as(self, name: str, wanted: Any) -> Field:
         """A field as it is wanted: bytes may be photos, text JSON, or paths of photos."""
@@ -106,8 +127,32 @@ class Columns:
 
     def values(self, batch: arrow_c.Column, name: str) -> tuple[Any, Any]:
         """The values of a field, and which are missing."""
+        if self.fields[name].kind == "sparse":
+            return self._sparse_values(batch, name), None
         column = arrow_values.at_path(batch, self.paths[name])
         return arrow_values.values_of(column, name in self.as_json, name in self.as_files, self.folder)
+
+    def _sparse_values(self, batch: arrow_c.Column, name: str) -> Sparse:
+        field, lists = self.fields[name], []
+        for part in ("values", "columns"):
+            found, nulls = arrow_values.values_of(arrow_values.at_path(batch, self.paths[f"{name}.{part}"]))
+            if nulls is not None:
+                raise InvalidError(
+                    f"row {int(np.flatnonzero(nulls)[0])} of column {name!r} is missing: a row without values has "
+                    "empty lists"
+                )
+            assert isinstance(found, Ragged)
+            lists.append(found)
+        values, columns = lists
+        if not np.array_equal(values.lengths, columns.lengths):
+            row = int(np.flatnonzero(values.lengths != columns.lengths)[0])
+            raise InvalidError(
+                f"row {row} of column {name!r} has {values.lengths[row]} values and {columns.lengths[row]} columns"
+            )
+        (first, last), (begin, end) = ((int(one.offsets[0]), int(one.offsets[-1])) for one in lists)
+        offsets = np.asarray(values.offsets, np.int64) - first
+        kept = values.values[first:last].view(held(field.dtype))
+        return Sparse(kept, columns.values[begin:end], offsets, field.shape[0] or 0)
 
     def of(self, batch: arrow_c.Column, name: str, first: int) -> Any:
         values, nulls = self.values(batch, name)
@@ -140,7 +185,8 @@ def from_arrow(
             ``DataFrame`` ...; a ``pyarrow.dataset.Dataset``, which is read row group by row group with its samples; or
             a ``datasets.Dataset``, in place, with its selection.
         fields: names of the columns to take; or a dict of names to what they are (None: as found), such as
-            ``{"photo": "image", "label": None}``. Characters of a name that are not ``A-Za-z0-9_.-`` become ``_``.
+            ``{"photo": "image", "label": None}``. Characters of a name that are not ``A-Za-z0-9_.-`` become ``_``. A
+            struct of two lists, ``values`` and ``columns``, may be ``leat.sparse(dtype, n)``.
         fill: for a column with missing values the substitute for them: ``{"year": -1, "title": ""}``. Those of floats
             become NaN, those of JSON null; all others without a `fill` are an error.
         version: a text that names the content, for the fingerprint. Without it all values are read once, except of
@@ -195,6 +241,9 @@ def _empty(columns: Columns) -> Dataset:
     for name, found in columns.fields.items():
         inner = [n or 1 for n in found.shape if n is not None]
         values = np.empty((0, *inner), held(found.dtype))
+        if found.kind == "sparse":
+            arrays[name] = Sparse(values[:0, ...].reshape(0), np.empty(0, np.int32), np.zeros(1, np.int64), inner[0])
+            continue
         varies = found.kind != "array" or found.shape[:1] == (None,)
         arrays[name] = Ragged(values, np.zeros(1, np.int64)) if varies else values
     return made.of_arrays(columns.fields, arrays, None, columns.classes)

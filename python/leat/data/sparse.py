@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -245,13 +245,15 @@ def row_of(name: str, value: Any, n: int) -> tuple[Any, np.ndarray[Any, Any]]:
     """The values and columns of one row that somebody gives, its columns rising.
 
     Raises:
-        TypeError: it is none of a Sparse, a SciPy matrix of one row, and a pair (values, columns).
+        TypeError: it is none of a Sparse, a SciPy matrix of one row, a pair (values, columns), and a dict of both.
         ValueError: a column is there twice, or beyond `n`, or values and columns differ in number.
     """
     if hasattr(value, "tocsr"):
         value = value.reshape(1, -1) if value.ndim == 1 else value
         value = value.tocsr()
         value = Sparse(value.data, value.indices, value.indptr, value.shape[1])
+    if isinstance(value, Mapping) and value.keys() == {"values", "columns"}:  # as of Arrow
+        value = value["values"], value["columns"]
     if isinstance(value, Sparse):
         if len(value) != 1 or value.n != n:
             raise ValueError(f"field {name!r} takes one row of {n} columns, not {value!r}")

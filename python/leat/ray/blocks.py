@@ -2,7 +2,7 @@
 
 array without a shape     numbers                              str, json          large_string; JSON as its text
 array of a fixed shape    Ray's tensors                        bytes, photos ...  large_binary; photos encoded
-array of open length      large_list (of fixed_size_list)
+array of open length      large_list (of fixed_size_list)      sparse rows          struct of lists values, columns
 """
 
 from __future__ import annotations
@@ -15,10 +15,13 @@ import pyarrow as pa
 from ray.data.extensions import ArrowTensorArray, ArrowVariableShapedTensorType, get_arrow_extension_tensor_types
 
 from .. import _leat
-from ..data.schema import Field
-from ..errors import CorruptError, InvalidError, UnsupportedError
+from ..data.schema import Field, held, sparse
+from ..data.sparse import unpacked_rows
+from ..errors import CorruptError, InvalidError
 
-KIND = b"leat.kind"  #: in the metadata of a column of Arrow: the kind of the field, if the type does not say it
+#: in the metadata of a column of Arrow: the kind of the field, if the type does not say it; of sparse rows with the
+#: dtype of values and the number of columns
+KIND = b"leat.kind"
 
 
 def column_of(core: _leat.Batch, output: int, name: str, field: Field) -> tuple[Any, Any]:
@@ -31,7 +34,11 @@ def column_of(core: _leat.Batch, output: int, name: str, field: Field) -> tuple[
         return array, pa.field(name, array.type)
     offsets = np.asarray(core.memory_offsets(output))
     if field.kind == "sparse":
-        raise UnsupportedError(f"field {name!r} has sparse rows, which Ray's blocks do not hold: leave it out")
+        rows = unpacked_rows(values, offsets, held("uint8" if field.dtype == "bool" else field.dtype), 1)
+        ends = pa.array(offsets)
+        lists = [pa.LargeListArray.from_arrays(ends, pa.array(part)) for part in (rows.values, rows.columns)]
+        array = pa.StructArray.from_arrays(lists, ["values", "columns"])
+        return array, pa.field(name, array.type, metadata={KIND: f"sparse {field.dtype} {field.shape[0]}"})
     if field.kind == "array":
         array = pa.LargeListArray.from_arrays(pa.array(offsets), _nested(values, values.shape[1:]))
         return array, pa.field(name, array.type)
@@ -107,7 +114,12 @@ def _plain_ragged(name: str, tensors: Any) -> Any:
 
 def fields_of(schema: Any, fields: Any) -> Any:
     """`fields` as :func:`leat.from_arrow` takes them, with the kinds that the columns were marked with."""
-    marks = {c.name: c.metadata[KIND].decode() for c in schema if c.metadata and KIND in c.metadata}
+    marks = {c.name: _marked(c.metadata[KIND].decode()) for c in schema if c.metadata and KIND in c.metadata}
     if isinstance(fields, Mapping):
         return {name: marks.get(name) if kind is None else kind for name, kind in fields.items()}
     return {name: marks.get(name) for name in (schema.names if fields is None else fields)} if marks else fields
+
+
+def _marked(mark: str) -> Any:
+    kind, *about = mark.split()
+    return sparse(about[0], int(about[1])) if kind == "sparse" else kind

@@ -107,8 +107,6 @@ class Loader(Local):
             self._options["log_dir"] = None  # the engine's record is of rows that it chose
         _leat.Loader.open(**{**whole, "log_dir": None}).close()  # errors of the program are raised here
         super()._open(Program({}), on_error, mixture, log)
-        if self._stages and self._form.sparse:
-            raise UnsupportedError("stages take no sparse rows: put leat.ops.Densify() behind them in outputs")
         given = dict(self._lineage._given)
         found = cut(given["outputs"], self.dataset.schema) if not self._stages else Cut(given["outputs"], [])
         if self._stages and self.world_size > 1:  # calls have rows of global batches
@@ -239,6 +237,8 @@ class Loader(Local):
 
     def _batch_of(self, made: Any) -> Batch:
         if not self._form.makers:
+            if self._stages:
+                self._form.sparse = made.sparse
             self._form.learn(made)
         return self._form.batch(made)
 

@@ -35,6 +35,9 @@ class Made(NamedTuple):
     errors: list[tuple[int, int, int, str]]  #: row among these, planned and delivered sample id (-1: none), reason
     planned: int  #: rows that were planned
     node: str  #: who made them
+    sparse: dict[
+        str, int
+    ]  #: outputs of sparse rows, which have their columns beside them, and how many columns each has
 
     @property
     def nbytes(self) -> int:
@@ -60,7 +63,7 @@ def made_of(batch: Batch, planned: int, node: str) -> Made:
             values = values.transpose(lie)
         outputs.append((found, values, lie))
     ids, domains, keys, valid = (np.asarray(of()) for of in (core.ids, core.domains, core.row_keys, core.valid))
-    return Made(outputs, ids, domains, keys, valid, core.errors(), planned, node)
+    return Made(outputs, ids, domains, keys, valid, core.errors(), planned, node, batch._form.sparse)
 
 
 def owned(made: Made) -> Made:
@@ -90,7 +93,7 @@ def joined(parts: Sequence[Made]) -> Made:
             lie = np.concatenate([several[0][2][:1], *(at + o[1:] for at, (_, _, o) in zip(starts, several))])
         outputs.append((found, values, lie))
     ids, domains, keys, valid = (np.concatenate([getattr(part, name) for part in parts]) for name in SMALL)
-    return Made(outputs, ids, domains, keys, valid, errors, before, "")
+    return Made(outputs, ids, domains, keys, valid, errors, before, "", full[0].sparse if full else {})
 
 
 def rows_between(made: Made, a: int, b: int) -> Made:
@@ -129,6 +132,11 @@ class Assembled:
     def at(self, epoch: int, step: int) -> Assembled:
         """The same batch at another place."""
         return Assembled(self._rows, (epoch, step), self._late, self._of)
+
+    @property
+    def sparse(self) -> dict[str, int]:
+        """The outputs of sparse rows, and how many columns each has."""
+        return self._rows.sparse
 
     def outputs(self) -> list[Found | None]:
         late = () if self._late is None else self._late.outputs()

@@ -52,9 +52,10 @@ def read(
             sample id, if no field has that name.
         options: of :func:`ray.data.read_datasource`: ``override_num_blocks``, ``num_cpus``, ``concurrency`` ...
 
-    Numbers are columns of numbers, arrays of a fixed shape Ray's tensors, arrays of open length lists. ``str`` and JSON
-    are text, photos and ``bytes`` binary: photos stay encoded, and :func:`leat.apply` decodes them in ``map_batches``.
-    bfloat16 becomes float32. Rows come in the order of the data set if Ray Data keeps the order of blocks
+    Numbers are columns of numbers, arrays of a fixed shape Ray's tensors, arrays of open length lists, sparse rows
+    structs of two lists, ``values`` and ``columns`` (those of bool as uint8). ``str`` and JSON are text, photos and
+    ``bytes`` binary: photos stay encoded, and :func:`leat.apply` decodes them in ``map_batches``. bfloat16 becomes
+    float32. Rows come in the order of the data set if Ray Data keeps the order of blocks
     (``DataContext.get_current().execution_options.preserve_order = True``).
 
     Raises:
@@ -177,6 +178,9 @@ class Sizes:
             if field.kind == "array" and None not in field.shape:
                 self._bits += each * math.prod(n or 1 for n in field.shape) + 64 * bool(field.shape)
                 continue
+            if field.kind == "sparse":
+                self._bits += 64  # of columns; lengths are of bytes
+                item, each = 1, 8
             self._bits += 64  # its offset
             stored = 2 if field.dtype == "bfloat16" else item
             ends = np.cumsum(np.asarray(ds._handle.column(index, False, True)).astype(np.int64)) // stored * each

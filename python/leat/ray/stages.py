@@ -12,6 +12,7 @@ import numpy as np
 
 from ..data.ragged import Ragged
 from ..data.schema import ARRAY, dtype_name
+from ..data.sparse import as_sparse
 from ..errors import InvalidError
 from ..loading.batch import Form
 from .parts import Assembled, Found, Made, joined, rows_between
@@ -26,9 +27,9 @@ class Stage:
 
     Args:
         fn: a function of ``{output: array}``, or a class that is made once in each actor and called like one. It gets
-            NumPy arrays that are its own to write to (:class:`leat.Ragged` and lists, where a loader gives these), with
-            ``ids`` and ``row_keys``, and returns a dict of arrays of as many rows, whose names are new outputs, or take
-            the place of those there were.
+            NumPy arrays that are its own to write to (:class:`leat.Ragged`, :class:`leat.Sparse` and lists, where a
+            loader gives these), with ``ids`` and ``row_keys``, and returns a dict of arrays of as many rows, whose
+            names are new outputs, or take the place of those there were.
         num_gpus, num_cpus: of each actor.
         batch_size: a call has the rows ``[k * batch_size, (k + 1) * batch_size)`` of one global batch, the last one
             fewer. ``None``: a whole global batch.
@@ -94,28 +95,61 @@ class Runner:
         if not isinstance(found, Mapping):
             raise InvalidError(f"the stage returned {type(found).__name__}: a dict of {len(rows.ids)} rows is wanted")
         outputs = {f[0]: (f, values, lie) for f, values, lie in rows.outputs}
-        types, digest = [], hashlib.blake2b(digest_size=8)
+        types, digest, sparse = [], hashlib.blake2b(digest_size=8), dict(rows.sparse)
         for name, value in found.items():
             if name in TAKEN:
                 continue
-            output = output_of(name, value, len(rows.ids))
-            outputs[name] = output
-            digest.update(name.encode() + output[1].tobytes())
-            if output[2] is not None:
-                digest.update(output[2].tobytes())
-            types.append((name, output[0][2], output[1].shape[1:]))
-        return rows._replace(outputs=list(outputs.values()), node=node), tuple(types), digest.hexdigest()
+            if sparse.pop(name, None) is not None:  # another value takes its place
+                del outputs[f"{name}.columns"]
+            made, columns = outputs_of(name, value, len(rows.ids))
+            if columns and f"{name}.columns" in outputs:
+                raise InvalidError(_TWICE.format(name))
+            for output in made:
+                outputs[output[0][0]] = output
+                digest.update(output[0][0].encode() + output[1].tobytes())
+                if output[2] is not None:
+                    digest.update(output[2].tobytes())
+                types.append((output[0][0], output[0][2], output[1].shape[1:]))
+            if columns:
+                sparse[name] = columns
+                types.append((name, "sparse", (columns,)))
+        if taken := [name for name in sparse if f"{name}.columns" in found]:
+            raise InvalidError(_TWICE.format(taken[0]))
+        whole = rows._replace(outputs=list(outputs.values()), node=node, sparse=sparse)
+        return whole, tuple(types), digest.hexdigest()
 
 
 def arguments(rows: Made) -> dict[str, Any]:
     """What a stage gets."""
     form, batch = Form("numpy"), Assembled(rows, (0, 0), None, {})
+    form.sparse = rows.sparse
     taken: Any = batch
     form.learn(taken)
     return {**dict(form.batch(taken)), "ids": rows.ids, "row_keys": rows.row_keys}
 
 
-def output_of(name: str, value: Any, n: int) -> tuple[Found, np.ndarray[Any, Any], Any]:
+Output = tuple[Found, np.ndarray[Any, Any], Any]
+_TWICE = "an output cannot be called '{0}.columns': the columns of the sparse rows of '{0}' are"
+
+
+def outputs_of(name: str, value: Any, n: int) -> tuple[list[Output], int]:
+    """The outputs that a stage's value is, and the number of columns of sparse rows, which are two outputs: values and
+    columns, with the same offsets.
+
+    Raises:
+        InvalidError: it is no array, or has another number of rows.
+    """
+    try:
+        rows = as_sparse(name, value)
+    except (TypeError, ValueError) as e:
+        raise InvalidError(f"output of the stage: {e}") from e
+    if rows is None:
+        return [output_of(name, value, n)], 0
+    parts = {name: rows.values, f"{name}.columns": rows.columns}
+    return [output_of(part, Ragged(values, rows.offsets), n) for part, values in parts.items()], rows.n
+
+
+def output_of(name: str, value: Any, n: int) -> Output:
     """An output that a stage returned.
 
     Raises:

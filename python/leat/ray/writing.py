@@ -28,6 +28,7 @@ from ..data.arrow import Columns
 from ..data.dataset import open as open_dataset
 from ..data.ragged import Ragged
 from ..data.schema import Field
+from ..data.sparse import Sparse
 from ..data.writer import Writer
 from ..errors import Error, ExistsError, FileError, InvalidError
 from .blocks import fields_of, plain
@@ -203,6 +204,8 @@ def _values(field: Field, values: Any) -> Any:
     """The values of a column as a Writer takes them."""
     if isinstance(values, np.ndarray):
         return values
+    if isinstance(values, Sparse):
+        return values.unbind()
     if not isinstance(values, Ragged):
         return [values[i] for i in range(len(values))]
     if field.kind not in ("str", "json"):
