@@ -289,6 +289,11 @@ static void choose(struct charts *charts, const json_t *stats)
         add(charts, HISTOGRAM, json_object_get(one, "side"), one, "square root of the area, pixels", "size");
         add(charts, HISTOGRAM, json_object_get(one, "aspect"), one, "width / height", "aspect");
     }
+    json_array_foreach(json_object_get(stats, "sparse"), i, one)
+    {
+        add(charts, HISTOGRAM, json_object_get(one, "values"), one, "values", "how many a row has");
+        add(charts, HISTOGRAM, json_object_get(one, "sums"), one, "sum of the values", "sum of a row");
+    }
     json_array_foreach(json_object_get(stats, "lengths"), i, one) if (!cli_stats_per_box(stats, one))
         add(charts, HISTOGRAM, one, one, json_string_value(json_object_get(one, "unit")), "length");
     json_array_foreach(json_object_get(stats, "texts"), i, one) if (json_is_object(json_object_get(one, "characters")))

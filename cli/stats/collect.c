@@ -1,6 +1,7 @@
 /*
- * Fields of fixed size are read as columns, and of others their lengths. Boxes and lists of classes are read sample by
- * sample. The sizes of photos stand in derived columns of a packed file; in a folder, some photos are decoded.
+ * Fields of fixed size are read as columns, and of others their lengths. Boxes, lists of classes and sparse rows are
+ * read sample by sample. The sizes of photos stand in derived columns of a packed file; in a folder, some photos are
+ * decoded.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -451,6 +452,18 @@ static void add_other(struct collecting *c, size_t number)
     cli_numbers_clear(&numbers);
 }
 
+static void add_sparse(struct collecting *c, size_t number)
+{
+    struct leat_error error;
+    bool short_of_memory = false;
+    json_t *one = cli_stats_sparse(c->dataset, number, &c->read, &short_of_memory, &error);
+    c->short_of_memory |= short_of_memory;
+    if (one)
+        append(c, "sparse", one);
+    else if (!short_of_memory)
+        failed(c, &error);
+}
+
 static bool holds_classes(const struct leat_field *field)
 {
     const bool named = strstr(field->name, "label") || strstr(field->name, "class") || strstr(field->name, "category");
@@ -466,6 +479,8 @@ static uint64_t count_to_read(const struct collecting *c)
         const struct leat_field *field = &c->fields[i];
         if (field->kind == LEAT_KIND_IMAGE)
             sum += derived(c, field, ".width") >= 0 ? 0 : c->count < c->samples ? c->count : c->samples;
+        else if (field->role == LEAT_ROLE_SPARSE)
+            sum += cli_stats_sparse_rows(c->dataset, i);
         else if (!(field->flags & LEAT_FIELD_DERIVED) &&
                  (cli_is_boxes(field->role) || (holds_classes(field) && field->ndim)))
             sum += c->count;
@@ -585,8 +600,8 @@ json_t *cli_stats_collect(const struct cli_command *command, const struct leat_d
     const struct cli_progress_options drawing = {
         .verb = "reading", .total_bytes = count_to_read(&c), .read = read_progress, .user = &c, .only_time = true};
     struct cli_progress *progress = drawing.total_bytes ? cli_progress_start(&drawing) : NULL;
-    c.stats = json_pack("{so? sI s[] s[] s[] s[] s[]}", "path", json_string(path), "count", (json_int_t)c.count,
-                        "images", "classes", "boxes", "lengths", "numbers");
+    c.stats = json_pack("{so? sI s[] s[] s[] s[] s[] s[]}", "path", json_string(path), "count", (json_int_t)c.count,
+                        "images", "classes", "boxes", "sparse", "lengths", "numbers");
     json_t *about = cli_about(dataset);
     c.broken = cli_whole(about, "broken");
     if (json_object_get(about, "boxes"))
@@ -605,6 +620,8 @@ json_t *cli_stats_collect(const struct cli_command *command, const struct leat_d
             continue;
         if (cli_is_boxes(field->role))
             add_boxes(&c, i);
+        else if (field->role == LEAT_ROLE_SPARSE)
+            add_sparse(&c, i);
         else if (holds_classes(field))
             add_classes(&c, i);
         else

@@ -73,11 +73,11 @@ const struct cli_command cli_stats = {
     .summary = "what the samples are like: sizes, classes, boxes, broken ones",
     .about =
         "Counts the classes, and says how the sizes of photos, the numbers, sizes and shapes of boxes, the lengths\n"
-        "of texts and lists, and the values of numbers are spread. Boxes that a training would stumble over are\n"
-        "counted: not finite, without area, outside of their image. Photos themselves are not read, unless their\n"
-        "sizes are not in the file: of a folder, some are decoded, and broken ones among them counted. Several\n"
-        "files, or a pattern in quotes such as 'part-{000..009}.jsonl', are one data set. The Python\n"
-        "package copies Parquet and Arrow to $TMPDIR first.\n",
+        "of texts and lists, the values of numbers, and the numbers and sums of values of sparse rows are spread.\n"
+        "Boxes that a training would stumble over are counted: not finite, without area, outside of their image.\n"
+        "Photos themselves are not read, unless their sizes are not in the file: of a folder, some are decoded, and\n"
+        "broken ones among them counted. Several files, or a pattern in quotes such as 'part-{000..009}.jsonl', are\n"
+        "one data set. The Python package copies Parquet and Arrow to $TMPDIR first.\n",
     .arguments = {{"FILE", offsetof(struct wish, paths)}},
     .several = true,
     .options = options,

@@ -111,3 +111,11 @@ json_t *cli_numbers_json(struct cli_numbers *numbers, bool whole)
     histogram(numbers, whole, q);
     return q;
 }
+
+void cli_numbers_quartiles(const struct cli_numbers *numbers, json_t *q)
+{
+    if (!json_is_object(q))
+        return;
+    json_object_set_new(q, "p25", json_real(quantile(numbers, 0.25)));
+    json_object_set_new(q, "p75", json_real(quantile(numbers, 0.75)));
+}

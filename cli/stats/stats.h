@@ -12,6 +12,9 @@
  *      "boxes":   [{"field", "count", "images_without", "per_image": Q, "side": Q, "aspect": Q,
  *                   "small", "medium", "large", "not_finite", "empty", "outside", "cut", "tiny",
  *                   "suspect": a sentence, or absent}],
+ *      "sparse":  [{"field", "dtype", "rows", "columns", "total", "values": Q of a row, "read": rows of which follow
+ *                   "used": columns that occur, "share": of all columns, "wrong": rows whose columns do not rise,
+ *                   "sums": Q}]; both Q have "p25" and "p75", too
  *      "lengths": [{"field", "unit": "bytes" or "rows", "total", ...Q}],
  *      "numbers": [{"field", ...Q}],
  *      "texts":   [{"field", "unit": "bytes" or "tokens", "documents", "empty", "broken", "total", "lengths": Q,
@@ -32,6 +35,7 @@
 #define LEAT_CLI_STATS_H
 
 #include <jansson.h>
+#include <stdatomic.h>
 
 #include "args.h"
 #include "leat/leat.h"
@@ -48,6 +52,8 @@ struct cli_numbers {
 bool cli_numbers_add(struct cli_numbers *numbers, double value); /* false: no memory */
 /* Q; sorts them. `whole`: they are whole numbers, whose bins begin at whole ones. */
 json_t *cli_numbers_json(struct cli_numbers *numbers, bool whole);
+/* "p25" and "p75" into the Q that was made of them. */
+void cli_numbers_quartiles(const struct cli_numbers *numbers, json_t *q);
 void cli_numbers_clear(struct cli_numbers *numbers);
 
 struct cli_stats_wish {
@@ -65,6 +71,11 @@ bool cli_stats_is_text(const struct leat_field *field);
  * interrupted, or with `error` filled. */
 json_t *cli_stats_text(const struct leat_dataset *dataset, size_t field, enum cli_letters letters, int by,
                        bool *short_of_memory, struct leat_error *error);
+/* One of "sparse". NULL with `error` filled, or without memory. `done`: counts the rows that were read. */
+json_t *cli_stats_sparse(const struct leat_dataset *dataset, size_t field, atomic_ullong *done, bool *short_of_memory,
+                         struct leat_error *error);
+/* How many rows it reads. */
+uint64_t cli_stats_sparse_rows(const struct leat_dataset *dataset, size_t field);
 /* Adds what the letters of a field are, by how often each byte occurs. */
 void cli_stats_composition(enum cli_letters letters, const uint64_t counts[256], json_t *into);
 /* The longest length such that values at least as long have half of everything, or more; 0 of nothing. Sorts them. */

@@ -154,6 +154,47 @@ static void print_boxes(const json_t *boxes)
     }
 }
 
+/* "12 to 3,422 a row, mean 847, median 816, half of them 690 to 953". */
+static void print_quartiles(const char *label, const json_t *q)
+{
+    static const char *const keys[] = {"least", "most", "mean", "median", "p25", "p75"};
+    char text[6][32];
+    if (!json_is_object(q))
+        return;
+    for (int i = 0; i < 6; i++) {
+        const double v = cli_real(q, keys[i]);
+        if (v >= 0 && v < 1e15 && v == floor(v))
+            cli_count((uint64_t)v, text[i]);
+        else
+            snprintf(text[i], sizeof text[i], fabs(v) >= 100 && fabs(v) < 1e9 ? "%.1f" : "%.4g", v);
+    }
+    begin(label);
+    printf("%s to %s a row, mean %s, median %s, half of them %s to %s\n", text[0], text[1], text[2], text[3], text[4],
+           text[5]);
+}
+
+static void print_sparse(const json_t *sparse)
+{
+    char name[160], a[32], b[32], c[32];
+    const double all = cli_real(sparse, "rows") * cli_real(sparse, "columns");
+    const uint64_t rows = cli_whole(sparse, "rows"), read = cli_whole(sparse, "read");
+    begin(name_of(sparse, name, sizeof name));
+    printf("%s values in %s rows of %s columns (%.2f%% of all)\n", cli_count((uint64_t)cli_real(sparse, "total"), a),
+           cli_count(rows, b), cli_count(cli_whole(sparse, "columns"), c),
+           all > 0 ? 100 * cli_real(sparse, "total") / all : 0);
+    print_quartiles("  values", json_object_get(sparse, "values"));
+    if (read < rows) {
+        begin("  read");
+        printf("%s rows, spread evenly, of which follow\n", cli_count(read, a));
+    }
+    begin("  columns");
+    printf("%s occur (%.2f%%)", cli_count(cli_whole(sparse, "used"), a), 100 * cli_real(sparse, "share"));
+    if (cli_whole(sparse, "wrong"))
+        printf("; of %s rows columns do not rise, or are beyond the last", cli_count(cli_whole(sparse, "wrong"), b));
+    putchar('\n');
+    print_quartiles("  sums", json_object_get(sparse, "sums"));
+}
+
 /* "12.3%" of a whole that may be nothing. */
 static double percent(double part, double all)
 {
@@ -393,6 +434,7 @@ void cli_stats_print(const json_t *stats)
     cli_print_left_out(json_object_get(stats, "left_out"));
     json_array_foreach(json_object_get(stats, "images"), i, one) print_images(one);
     json_array_foreach(json_object_get(stats, "boxes"), i, one) print_boxes(one);
+    json_array_foreach(json_object_get(stats, "sparse"), i, one) print_sparse(one);
     if (cli_print_box_faults("annotations    ", json_object_get(stats, "annotations")))
         printf(", and are cut off or left out\n");
     if (json_string_length(json_object_get(stats, "notice"))) {

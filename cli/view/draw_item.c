@@ -229,16 +229,16 @@ static void draw_paragraph(struct cli_canvas *canvas, int x, int y, int width, i
     }
 }
 
-void cli_item_draw(const struct cli_item *item, struct cli_canvas *canvas, int x, int y, int side,
+void cli_item_draw(const struct cli_item *item, struct cli_canvas *canvas, int x, int y, int side, int high,
                    const struct leat_dataset *dataset)
 {
-    const struct cli_rect cell = {x - 2, y, side + 4, side + CLI_CAPTION};
+    const struct cli_rect cell = {x - 2, y, side + 4, high + CLI_CAPTION};
     char text[320];
-    cli_canvas_fill(canvas, (struct cli_rect){x, y, side, side}, 0xeeeff1u, 1);
+    cli_canvas_fill(canvas, (struct cli_rect){x, y, side, high}, 0xeeeff1u, 1);
     if (item->picture.pixels) {
         struct tile t = {.canvas = canvas, .item = item, .dataset = dataset};
         t.rect =
-            (struct cli_rect){x + (side - (int)item->picture.width) / 2, y + (side - (int)item->picture.height) / 2,
+            (struct cli_rect){x + (side - (int)item->picture.width) / 2, y + (high - (int)item->picture.height) / 2,
                               (int)item->picture.width, (int)item->picture.height};
         t.across = item->picture.width / item->width;
         t.down = item->picture.height / item->height;
@@ -255,13 +255,16 @@ void cli_item_draw(const struct cli_item *item, struct cli_canvas *canvas, int x
     cli_canvas_clip(canvas, cell);
     if (item->error[0]) {
         if (item->picture.pixels)
-            cli_canvas_fill(canvas, (struct cli_rect){x, y + side - 38, side, 38}, CLI_WHITE, 0.85);
-        draw_paragraph(canvas, x + 8, item->picture.pixels ? y + side - 24 : y + 24, side - 16,
-                       item->picture.pixels ? 2 : (side - 30) / 14, item->error);
+            cli_canvas_fill(canvas, (struct cli_rect){x, y + high - 38, side, 38}, CLI_WHITE, 0.85);
+        draw_paragraph(canvas, x + 8, item->picture.pixels ? y + high - 24 : y + (high < 40 ? 15 : 24), side - 16,
+                       item->picture.pixels ? 2
+                       : high < 44          ? 1
+                                            : (high - 30) / 14,
+                       item->error);
     }
-    cli_canvas_text(canvas, x, y + side + 15, TITLE_SIZE, CLI_INK,
+    cli_canvas_text(canvas, x, y + high + 15, TITLE_SIZE, CLI_INK,
                     cli_text_fit(item->title, TITLE_SIZE, side, text, sizeof text));
-    cli_canvas_text(canvas, x, y + side + 31, DETAIL_SIZE, CLI_GREY,
+    cli_canvas_text(canvas, x, y + high + 31, DETAIL_SIZE, CLI_GREY,
                     cli_text_fit(item->detail, DETAIL_SIZE, side, text, sizeof text));
     cli_canvas_unclip(canvas);
 }

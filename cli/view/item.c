@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "print.h"
+#include "view/strip.h"
 
 void cli_item_clear(struct cli_item *item)
 {
@@ -319,7 +320,9 @@ static void write_captions(struct cli_item *item, const struct cli_rows *rows, u
         snprintf(boxes, sizeof boxes, ", %zu box%s", item->n_boxes, item->n_boxes == 1 ? "" : "es");
     const char *first = label[0] ? label : name, *second = rows->batch ? output : label[0] ? name : "";
     snprintf(item->title, sizeof item->title, "#%" PRId64 " %s", id, first);
-    if (item->picture.pixels)
+    if (item->about[0])
+        snprintf(item->detail, sizeof item->detail, "%s%s%s", item->about, second[0] ? "  " : "", second);
+    else if (item->picture.pixels)
         snprintf(item->detail, sizeof item->detail, "%.0f x %.0f%s%s%s", item->width, item->height, boxes,
                  second[0] ? "  " : "", second);
     else
@@ -335,7 +338,10 @@ int cli_item_make(const struct cli_rows *rows, uint64_t row, size_t column, size
     *item = (struct cli_item){0};
     int rc = cli_rows_read(rows, row, column, &cell, error);
     if (!rc) {
-        rc = make_picture(&rows->columns[column], &cell, nth, &item->picture, error);
+        if (cli_column_is_strip(&rows->columns[column]))
+            rc = cli_strip_make(rows, row, column, &cell, side, &item->picture, item->about, sizeof item->about, error);
+        else
+            rc = make_picture(&rows->columns[column], &cell, nth, &item->picture, error);
         cli_cell_clear(&cell);
     }
     item->width = item->picture.width;
@@ -343,7 +349,7 @@ int cli_item_make(const struct cli_rows *rows, uint64_t row, size_t column, size
     rc = rc ? note(item, "broken", rc, error) : cli_picture_fit(&item->picture, side, error);
     for (size_t i = 0; !rc && item->picture.pixels && pictures == 1 && i < rows->n_columns; i++) {
         const struct cli_column *target = &rows->columns[i];
-        if (target->group != group || target->field.role == LEAT_ROLE_NONE)
+        if (target->group != group || target->field.role == LEAT_ROLE_NONE || cli_column_is_strip(target))
             continue;
         rc = cli_rows_read(rows, row, i, &cell, error);
         if (!rc) {

@@ -9,6 +9,7 @@
 struct cli_item {
     struct cli_picture picture; /* fitted to the tile; no pixels: `error` says why */
     double width, height;       /* of the image itself, in its pixels */
+    char about[120];            /* of a sparse row, in the place of these */
     float *boxes;               /* [n_boxes][4]: two corners, in pixels of the image */
     int64_t *classes;           /* [n_boxes], or NULL */
     size_t n_boxes;
@@ -28,8 +29,8 @@ int cli_item_make(const struct cli_rows *rows, uint64_t row, size_t column, size
 void cli_item_clear(struct cli_item *item);
 
 #define CLI_CAPTION 42 /* pixels below a tile */
-/* Draws a tile: side x side pixels at (x, y), and its caption below. */
-void cli_item_draw(const struct cli_item *item, struct cli_canvas *canvas, int x, int y, int side,
+/* Draws a tile: side x high pixels at (x, y), and its caption below. */
+void cli_item_draw(const struct cli_item *item, struct cli_canvas *canvas, int x, int y, int side, int high,
                    const struct leat_dataset *dataset);
 
 #endif

@@ -13,6 +13,7 @@
 #include "array_file.h"
 #include "draw/picture.h"
 #include "print.h"
+#include "view/strip.h"
 
 bool cli_rows_of_dataset(const struct leat_dataset *dataset, struct cli_rows *out)
 {
@@ -66,6 +67,16 @@ static double number_of(const json_t *list, size_t c)
     return json_number_value(one);
 }
 
+/* The effect of an operator on sparse rows: they become dense or the list of columns, or floats. */
+static void follow_sparse(const json_t *op, const char *type, struct leat_field *field)
+{
+    const char *which = json_string_value(json_object_get(op, "which"));
+    if (!strcmp(type, "Densify") || (which && !strcmp(which, "columns")))
+        field->role = LEAT_ROLE_NONE;
+    else if (!strcmp(type, "NormalizeTotal") || !strcmp(type, "Log1p"))
+        field->item = field->item == LEAT_F64 ? LEAT_F64 : LEAT_F32;
+}
+
 /* The effect of an entry's operators on a field. */
 static void follow_chain(const json_t *program, const json_t *entry, struct cli_column *column)
 {
@@ -80,6 +91,8 @@ static void follow_chain(const json_t *program, const json_t *entry, struct cli_
         const char *type = json_string_value(json_object_get(op, "type")),
                    *format = json_string_value(json_object_get(op, "format"));
         const bool boxes = cli_is_boxes(column->field.role);
+        if (type && column->field.role == LEAT_ROLE_SPARSE)
+            follow_sparse(op, type, &column->field);
         if (boxes && type && format && !strcmp(type, "ConvertBoundingBoxFormat")) {
             const json_t *shares = json_object_get(op, "normalized");
             for (size_t f = 0; f < 3; f++)
@@ -223,6 +236,8 @@ void cli_cell_clear(struct cli_cell *cell)
 size_t cli_column_pictures(const struct cli_column *column)
 {
     const struct leat_field *field = &column->field;
+    if (cli_column_is_strip(column))
+        return 1;
     if (field->role != LEAT_ROLE_NONE)
         return 0;
     if (field->kind == LEAT_KIND_IMAGE || (column->open && field->ndim == 3))

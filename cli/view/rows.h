@@ -53,7 +53,8 @@ static inline bool cli_is_boxes(enum leat_role role)
 /* The name of a class, or its number. Returns `out`. */
 const char *cli_class_name(const struct leat_dataset *dataset, int64_t number, char *out, size_t room);
 
-/* The number of pictures of a row in a column: 1 of an image, 5 of FiveCrop; 0: it is not shown as a picture. */
+/* The number of pictures of a row in a column: 1 of an image or a sparse row, 5 of FiveCrop; 0: it is not shown as a
+ * picture. */
 size_t cli_column_pictures(const struct cli_column *column);
 
 #endif

@@ -39,6 +39,11 @@ void cli_sheet_clear(struct cli_sheet *sheet)
     sheet->n = sheet->room = 0;
 }
 
+static int high_of(const struct cli_sheet *sheet)
+{
+    return (int)(sheet->high ? sheet->high : sheet->side);
+}
+
 /* The pixels of a sheet of n pictures, and the groups in a row of it. */
 static size_t lay_out(const struct cli_sheet *sheet, size_t n, int64_t *wide, int64_t *high)
 {
@@ -48,7 +53,7 @@ static size_t lay_out(const struct cli_sheet *sheet, size_t n, int64_t *wide, in
     columns = columns < 1 ? 1 : columns > groups ? groups : columns;
     const size_t rows = (groups + columns - 1) / columns;
     *wide = (int64_t)columns * (group + GUTTER) - GUTTER + 2 * MARGIN;
-    *high = (int64_t)rows * (sheet->side + CLI_CAPTION + GUTTER) + HEADING + MARGIN;
+    *high = (int64_t)rows * (high_of(sheet) + CLI_CAPTION + GUTTER) + HEADING + MARGIN;
     *wide = *wide < 420 ? 420 : *wide; /* room for the heading */
     return columns;
 }
@@ -90,8 +95,8 @@ bool cli_sheet_write(const struct cli_command *command, const struct cli_sheet *
         const size_t g = i / sheet->group;
         const int x =
             MARGIN + (int)(g % columns) * (int)(group + GUTTER) + (int)(i % sheet->group) * ((int)sheet->side + NEAR);
-        const int y = HEADING + (int)(g / columns) * ((int)sheet->side + CLI_CAPTION + GUTTER);
-        cli_item_draw(&sheet->items[i], &canvas, x, y, (int)sheet->side, sheet->dataset);
+        const int y = HEADING + (int)(g / columns) * (high_of(sheet) + CLI_CAPTION + GUTTER);
+        cli_item_draw(&sheet->items[i], &canvas, x, y, (int)sheet->side, high_of(sheet), sheet->dataset);
     }
     const int why = cli_canvas_save(&canvas, path);
     cli_canvas_clear(&canvas);

@@ -11,7 +11,8 @@ struct cli_sheet {
     size_t n, room;
     size_t group;     /* so many tiles stand side by side; 1: each by itself */
     unsigned columns; /* groups in a row; 0: as many as make a sheet of the usual width */
-    unsigned side;    /* of a tile */
+    unsigned side;    /* of a tile: its width, */
+    unsigned high;    /* and its height; 0: the same */
     const struct leat_dataset *dataset;
 };
 

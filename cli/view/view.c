@@ -17,8 +17,9 @@
 #include "replay.h"
 #include "view/sequences.h"
 #include "view/sheet.h"
+#include "view/strip.h"
 
-enum { MAX_VERSIONS = 100, SEQUENCES = 8 };
+enum { MAX_VERSIONS = 100, SEQUENCES = 8, SIDE = 256, STRIP = 1024 };
 
 struct view {
     const struct cli_command *command;
@@ -50,8 +51,8 @@ static const struct cli_option options[] = {
      .at = offsetof(struct view, begin), 0, INT64_MAX},
     {"residues", "N", "so many residues of each; default: 600, of longer ones the two ends", CLI_U64,
      .at = offsetof(struct view, residues), 1, 1 << 30},
-    {"size", "PIXELS", "side of a picture on the sheet; default: 256", CLI_UNSIGNED, .at = offsetof(struct view, side),
-     32, 2048},
+    {"size", "PIXELS", "side of a picture on the sheet; default: 256, and 1024 of sparse rows", CLI_UNSIGNED,
+     .at = offsetof(struct view, side), 32, 2048},
     {"columns", "N", "pictures, or groups of them, in a row; default: as many as 1600 pixels take", CLI_UNSIGNED,
      .at = offsetof(struct view, columns), 1, 1000},
     {"program", "FILE", "a program of a loader as JSON: what it makes of each sample stands beside it", CLI_TEXT,
@@ -164,6 +165,7 @@ enum { MAX_PICTURES = 16 };
 struct pictures {
     size_t column[MAX_PICTURES], nth[MAX_PICTURES];
     size_t n;
+    bool strips; /* all are sparse rows */
 };
 
 /* The first pictures that a row has. None after a message. */
@@ -181,14 +183,28 @@ static size_t find_pictures(const struct view *view, const struct cli_rows *rows
         }
     }
     out->n = n;
+    out->strips = n > 0;
+    for (size_t p = 0; p < n; p++)
+        out->strips = out->strips && cli_column_is_strip(&rows->columns[out->column[p]]);
     if (!n && view->field)
         cli_say(view->command, "%s has no pictures in \"%s\".", view->path, view->field);
     else if (!n)
-        cli_say(view->command, "%s has no pictures: no field is a photo, and none an array like one.", view->path);
+        cli_say(view->command,
+                "%s has no pictures: no field is a photo or has sparse rows, and none is an array like a photo.",
+                view->path);
     return n;
 }
 
 /* ---- the pictures ---------------------------------------------------------------------------- */
+
+/* The size of tiles: sparse rows are strips. Decided by the first pictures, unless it was given. */
+static void choose_size(struct view *view, const struct pictures *pictures)
+{
+    if (!view->sheet.side) {
+        view->sheet.side = view->side ? view->side : pictures->strips ? STRIP : SIDE;
+        view->sheet.high = pictures->strips ? CLI_STRIP : 0;
+    }
+}
 
 static int add(struct view *view, const struct cli_rows *rows, uint64_t row, const struct pictures *pictures, size_t p,
                struct cli_item **out)
@@ -198,9 +214,10 @@ static int add(struct view *view, const struct cli_rows *rows, uint64_t row, con
     if (!item)
         return no_memory(view);
     *out = item;
-    return cli_item_make(rows, row, pictures->column[p], pictures->nth[p], view->side, item, &error)
-               ? failed(view, &error)
-               : CLI_EXIT_OK;
+    const bool strip = cli_column_is_strip(&rows->columns[pictures->column[p]]);
+    const unsigned side = strip || !view->sheet.high ? view->sheet.side : view->sheet.high;
+    return cli_item_make(rows, row, pictures->column[p], pictures->nth[p], side, item, &error) ? failed(view, &error)
+                                                                                               : CLI_EXIT_OK;
 }
 
 static int show_samples(struct view *view)
@@ -213,6 +230,7 @@ static int show_samples(struct view *view)
         return no_memory(view);
     if (!find_pictures(view, &rows, &pictures))
         exit_code = CLI_EXIT_FAILED;
+    choose_size(view, &pictures);
     view->sheet.group = pictures.n;
     for (size_t i = 0; !exit_code && i < view->n; i++)
         for (size_t p = 0; !exit_code && p < pictures.n; p++)
@@ -406,6 +424,7 @@ static int show_batch(struct view *view)
         exit_code = no_memory(view);
     else if (!find_pictures(view, &rows, &pictures))
         exit_code = CLI_EXIT_FAILED;
+    choose_size(view, &pictures);
     view->sheet.group = pictures.n;
     for (uint64_t r = 0; !exit_code && r < leat_batch_rows(view->saved.batch); r++)
         for (size_t p = 0; !exit_code && p < pictures.n; p++) {
@@ -537,7 +556,6 @@ static int run(const struct cli_command *command, int argc, char **argv)
                         .first = UINT64_MAX,
                         .begin = UINT64_MAX,
                         .residues = 600,
-                        .side = 256,
                         .versions = 3,
                         .saved = CLI_SAVED_BATCH_INIT};
     int exit_code, width, height;
@@ -552,7 +570,6 @@ static int run(const struct cli_command *command, int argc, char **argv)
     char title[600];
     view.sheet.title = leat_escape(view.path, title, sizeof title);
     view.sheet.note = view.note;
-    view.sheet.side = view.side;
     view.sheet.columns = view.columns;
     view.sheet.dataset = view.saved.dataset;
     if (exit_code == CLI_EXIT_OK && !shown && !cli_sheet_write(command, &view.sheet, view.out, &width, &height))
@@ -575,7 +592,9 @@ const struct cli_command cli_view = {
         "their classes, masks, keypoints. With --program each sample stands beside augmented versions of it, with the\n"
         "targets that moved along. With --batch it is the batch that a saved state points at: in a training that "
         "failed,\n"
-        "the one that could not be made. A broken sample has its error in the place of the picture.\n"
+        "the one that could not be made. A broken sample has its error in the place of the picture. Sparse rows, such "
+        "as\n"
+        "counts of genes in cells, are strips: columns from left to right, the larger a value the brighter.\n"
         "Sequences, as of FASTA and FASTQ, are printed with their residues in colours, or drawn with --out.\n",
     .arguments = {{"FILE", offsetof(struct view, path)}},
     .options = options,
