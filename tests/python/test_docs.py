@@ -135,6 +135,12 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "genome.fa.gz").write_bytes(bgzf(genome)[0])
     for i in range(4):
         (root / f"reads_{i:02d}.fastq.gz").write_bytes(gzip.compress(b"@r\nACGT\n+\n!!!!\n" * 9))
+    with contextlib.suppress(ImportError):
+        import scipy.sparse
+        from cells_support import write_h5ad
+
+        counts = scipy.sparse.random(600, 40, 0.3, "csr", "float32", r)
+        write_h5ad(root / "pbmc.h5ad", counts, obs={"cell_type": (np.arange(600) % 2, ["B", "T"])})
     with leat.Writer(root / "records.leat", {"x": leat.field("float32", (3,)), "label": "int64"}) as w:
         w.write_batch({"x": np.repeat(np.arange(100, dtype=np.float32)[:, None], 3, 1), "label": np.arange(100) % 10})
     images = np.random.default_rng(0).integers(0, 256, (256, 28, 28), np.uint8)
