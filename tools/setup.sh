@@ -22,8 +22,9 @@ why="a C compiler and the libraries that leat uses"
 tests=
 case $level in test | shards | parallel | ray) tests=yes ;; esac
 if [ "$tests" ]; then
-    need="$need libcmocka-dev clang clang-format ccache elfutils"
-    why="$why, clang and cmocka for the tests, ccache to compile once, elfutils for stacks of what hangs"
+    need="$need libcmocka-dev clang clang-format ccache elfutils liblzf1 libblosc1"
+    why="$why, clang and cmocka for the tests, ccache to compile once, elfutils for stacks of what hangs, decoders of"
+    why="$why chunks of HDF5 and Zarr"
     [ "$level" != shards ] || need="$need clang-tidy"
     # clang's sanitizers and fuzzer: a package of their own, that another one with the version in its name may have
     # brought
