@@ -116,7 +116,6 @@ class Cells:
     def __init__(self, joined: Joined) -> None:
         self.genes, self.raw_genes, self.var = joined.genes, joined.raw_genes, joined.var
         self.categories = joined.categories
-        self.shared = joined.shared
 
 
 class Joined:
@@ -126,13 +125,12 @@ class Joined:
         self.parts, self.categories = parts, dict[str, list[str]]()
         keys = [_keys(p.path, p.genes, p.var, gene_key) for p in parts]
         raw = [_keys(p.path, p.raw_genes, p.raw_var, gene_key) for p in parts]
-        self.shared = _shared(keys)
         self.genes, self.maps = _unified([p.path for p in parts], keys, genes, "X")
         self.raw_genes: Array | None = None
         self.raw_maps: list[Array | None] = [None] * len(parts)
         if any("raw.X" in p.fields for p in parts):
             self.raw_genes, self.raw_maps = _unified([p.path for p in parts], raw, genes, "raw.X")
-        self.var = self._var(keys)
+        self.var = self._var()
         self.codes: list[dict[str, Array]] = [{} for _ in parts]
         self._unify_categories()
         for part, own, raw_map in zip(parts, self.maps, self.raw_maps, strict=True):
@@ -145,21 +143,19 @@ class Joined:
                 ):
                     part.fields[name] = rows.mapped(columns, len(made_of))
 
-    def _var(self, keys: list[Array | None]) -> dict[str, Array]:
+    def _var(self) -> dict[str, Array]:
         """Columns about the genes that result, of the first file that has each gene."""
         if self.genes is None:
             return {}
         if self.maps[0] is None:
             return self.parts[0].var
-        place = {g: i for i, g in enumerate(self.genes)}
         found: dict[str, Array] = {}
-        for part, own in zip(self.parts, keys, strict=True):
-            if own is None:
+        for part, at in zip(self.parts, self.maps, strict=True):
+            if at is None:
                 continue
-            at = np.array([place.get(g, -1) for g in own], np.int64)
             for name, values in part.var.items():
                 to = found.setdefault(name, np.full(len(self.genes), None, object))
-                fresh = (at >= 0) & np.array([to[i] is None for i in np.maximum(at, 0)], bool)
+                fresh = (at >= 0) & (to[np.maximum(at, 0)] == None)  # noqa: E711  (elementwise)
                 to[at[fresh]] = values[fresh]
         return found
 
@@ -254,19 +250,13 @@ def _keys(path: str, genes: Array | None, var: dict[str, Array], key: str | None
     return var[key]
 
 
-def _shared(keys: list[Array | None]) -> dict[str, int]:
-    """How many genes all files have, and how many any."""
-    sets = [set(k.tolist()) for k in keys if k is not None]
-    return {"all": len(set.intersection(*sets)), "any": len(set.union(*sets))} if sets else {}
-
-
 def _unified(
     paths: list[str], keys: list[Array | None], genes: Genes, what: str
 ) -> tuple[Array | None, list[Array | None]]:
     """The genes that result, and for each file where its columns go; None: they stay."""
     if any(k is None for k in keys):
         return None, [None] * len(keys)
-    lists = [k.tolist() for k in keys if k is not None]
+    lists: list[list[str]] = [k.tolist() for k in keys if k is not None]
     same = all(k == lists[0] for k in lists[1:])
     if genes is None or (isinstance(genes, str) and same):
         if not same:
