@@ -42,7 +42,8 @@ struct leat_stored_array {
     unsigned ndim;
     uint64_t shape[LEAT_STORED_DIMS];
     /* Chunks in the order of C of their grid; those at the end of a dimension are whole, and what is beyond the array
-     * is of no meaning. n_chunks 0: the array lies at `offset` of file 0 as it is, but for filters of SWAP. */
+     * is of no meaning. A chunk has at most 4 GiB, and so have the chunks of one place in the first dimension together.
+     * n_chunks 0: the array lies at `offset` of file 0 as it is, but for filters of SWAP. */
     uint64_t chunk[LEAT_STORED_DIMS];
     const struct leat_stored_chunk *chunks;
     uint64_t n_chunks, offset;
@@ -96,7 +97,7 @@ LEAT_API int leat_stored_read(const struct leat_stored_array *array, uint64_t fi
  *
  * A sample whose bytes are damaged, or whose columns are not those of a row (beyond the field's, one twice), is broken;
  * columns that do not rise are put in order. Decoded chunks are kept in the cache of blocks (LEAT_CACHE_BYTES).
- * Errors: INVALID (sizes, filters, pointers that fall or lead beyond the arrays), UNSUPPORTED, NOMEM. */
+ * Errors: INVALID (sizes, a map), CORRUPT (pointers that fall or lead beyond the arrays), UNSUPPORTED, NOMEM. */
 LEAT_API int leat_dataset_from_stored(const struct leat_stored_rows *rows, uint64_t count, const char *version,
                                       void (*release)(void *user), void *user, struct leat_dataset **out,
                                       struct leat_error *error);

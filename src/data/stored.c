@@ -277,6 +277,8 @@ static int check_sparse(const struct stored *s, struct leat_error *error)
     const uint64_t values = leat_chunked_elements(s->values), columns = leat_chunked_elements(s->columns),
                    most = values < columns ? values : columns;
     const enum leat_dtype d = s->column_dtype;
+    if (!s->pointers)
+        return leat_fail(error, LEAT_E_INVALID, "%s: sparse rows have pointers", s->field.name);
     if (s->field.role != LEAT_ROLE_SPARSE || d == LEAT_BOOL || d == LEAT_F16 || d == LEAT_BF16 || d == LEAT_F32 ||
         d == LEAT_F64 || !leat_dtype_size(d))
         return leat_fail(error, LEAT_E_INVALID, "%s is no field of sparse rows with columns that are integers",
@@ -293,6 +295,8 @@ static int check_sparse(const struct stored *s, struct leat_error *error)
 static int check_map(const struct stored *s, struct leat_error *error)
 {
     const int64_t most = s->columns ? s->field.columns : (int64_t)s->made;
+    if (s->map && s->n_map > INT32_MAX)
+        return leat_fail(error, LEAT_E_INVALID, "%s: %" PRIu64 " columns are too many", s->field.name, s->n_map);
     for (uint64_t i = 0; s->map && i < s->n_map; i++)
         if (s->map[i] >= most)
             return leat_fail(error, LEAT_E_INVALID, "%s: column %" PRIu64 " would become %d of %" PRId64, s->field.name,
@@ -315,11 +319,13 @@ static int open_stored(struct stored *s, const struct leat_stored_rows *r, struc
                              r->field.name);
         return check_sparse(s, error);
     }
+    if (s->field.ndim > LEAT_MAX_DIMS)
+        return leat_fail(error, LEAT_E_INVALID, "%s has %u dimensions", r->field.name, s->field.ndim);
     s->made = 1;
     for (unsigned d = 0; d < s->field.ndim; d++)
         if (s->field.shape[d] < 0 || !leat_mul_u64(s->made, (uint64_t)s->field.shape[d], &s->made))
             s->made = UINT64_MAX;
-    s->width = r->values.shape[0] ? leat_chunked_elements(s->values) / r->values.shape[0] : s->made;
+    s->width = r->values.shape[0] ? leat_chunked_elements(s->values) / r->values.shape[0] : s->map ? s->n_map : s->made;
     if (s->item != leat_dtype_size(s->field.dtype) || r->values.shape[0] != s->count ||
         s->width != (s->map ? s->n_map : s->made) || s->made > INT64_MAX / 16)
         return leat_fail(error, LEAT_E_INVALID, "%s: its rows are not those of the array", r->field.name);

@@ -17,6 +17,9 @@
 
 /* Files that stay open: a folder of chunks has one for each, which is opened when it is read. */
 enum { OPEN_FILES = 16, REMOTE_BLOCK = 256 << 10 };
+/* Sizes come from files that anybody may have made: a chunk, and a band, which is decoded as a whole, have this many
+ * bytes at most. Chunks of HDF5 have less than 4 GiB. */
+#define MOST_BYTES (UINT64_C(1) << 32)
 
 struct leat_chunked {
     struct leat_stored_array a;
@@ -161,8 +164,11 @@ static int read_chunk(struct leat_chunked *c, uint64_t number, uint8_t *to, stru
         rc = leat_fail(error, LEAT_E_NOMEM, "no memory to read %" PRIu64 " bytes of %s", bytes, file->path);
     else
         rc = leat_io_read(file, k->offset, bytes, stored, error);
-    if (!rc && !leat_filters_undo(c->a.filters, c->a.n_filters, k->mask, stored, bytes, to, room, &what))
-        rc = damaged(c, k, number, what, error);
+    const int undone =
+        rc ? LEAT_OK : leat_filters_undo(c->a.filters, c->a.n_filters, k->mask, stored, bytes, to, room, &what);
+    if (undone)
+        rc = undone == LEAT_E_NOMEM ? leat_fail(error, undone, "no memory to decode a chunk of %s", c->a.name)
+                                    : damaged(c, k, number, what, error);
     leat_io_release(file);
     leat_free(stored);
     return rc == LEAT_E_CORRUPT ? LEAT_E_DECODE : rc;
@@ -224,6 +230,16 @@ static int open_bands(struct leat_chunked *c, struct leat_io_file **out, struct 
     return rc;
 }
 
+static void swap(uint8_t *p, uint64_t bytes, uint64_t size)
+{
+    for (uint8_t *const end = p + bytes; p < end; p += size)
+        for (uint64_t b = 0; b < size / 2; b++) {
+            const uint8_t byte = p[b];
+            p[b] = p[size - 1 - b];
+            p[size - 1 - b] = byte;
+        }
+}
+
 int leat_chunked_read(struct leat_chunked *c, uint64_t first, uint64_t n, void *to, struct leat_error *error)
 {
     struct leat_io_file *file;
@@ -231,8 +247,9 @@ int leat_chunked_read(struct leat_chunked *c, uint64_t first, uint64_t n, void *
     if (!n)
         return LEAT_OK;
     if (first > c->elements || n > c->elements - first)
-        return leat_fail(error, LEAT_E_DECODE, "%s has %" PRIu64 " values, not %" PRIu64, c->a.name, c->elements,
-                         first + n);
+        return leat_fail(error, LEAT_E_INVALID,
+                         "%s has %" PRIu64 " values: %" PRIu64 " from %" PRIu64 " on are not there", c->a.name,
+                         c->elements, n, first);
     int rc = c->a.n_chunks ? open_bands(c, &file, error) : file_of(c, 0, &file, error);
     if (rc)
         return rc;
@@ -244,15 +261,8 @@ int leat_chunked_read(struct leat_chunked *c, uint64_t first, uint64_t n, void *
                             file->path, c->a.name)
              : leat_io_read(file, at, n * item, to, error);
     leat_io_release(file);
-    for (unsigned i = 0; i < c->a.n_filters && !rc; i++) { /* of SWAP alone */
-        uint8_t *p = to;
-        for (uint64_t k = 0; k < n; k++, p += item)
-            for (uint64_t b = 0; b < item / 2; b++) {
-                const uint8_t byte = p[b];
-                p[b] = p[item - 1 - b];
-                p[item - 1 - b] = byte;
-            }
-    }
+    for (unsigned i = 0; i < c->a.n_filters && !rc; i++) /* of SWAP alone */
+        swap(to, n * item, c->a.filters[i].arg);
     return rc;
 }
 
@@ -306,17 +316,29 @@ const char *leat_chunked_place(const struct leat_chunked *c, uint64_t element, u
 static int check_chunks(const struct leat_chunked *c, struct leat_error *error)
 {
     const struct leat_stored_array *a = &c->a;
-    uint64_t n = 1, bytes;
+    const uint64_t rows = a->chunk[0] < a->shape[0] ? a->chunk[0] : a->shape[0];
+    uint64_t n = 1;
     for (unsigned d = 0; d < a->ndim; d++)
         if (!leat_mul_u64(n, c->grid[d], &n))
             n = UINT64_MAX;
-    if (n != a->n_chunks || !leat_mul_u64(c->chunk_elements, a->item, &bytes) || bytes > SIZE_MAX / 4)
+    if (n != a->n_chunks)
         return leat_fail(error, LEAT_E_INVALID, "%s has a table of %" PRIu64 " chunks, not of %" PRIu64, a->name,
                          a->n_chunks, n);
+    if (c->chunk_elements > MOST_BYTES / a->item || rows * c->row > MOST_BYTES / a->item)
+        return leat_fail(error, LEAT_E_INVALID,
+                         "%s has chunks of %" PRIu64 " values, and a row of them has %" PRIu64
+                         ": leat decodes at most 4 GiB at a time",
+                         a->name, c->chunk_elements, rows * c->row);
     for (uint64_t i = 0; i < n; i++)
         if (a->chunks[i].offset != LEAT_STORED_MISSING && a->chunks[i].file >= a->n_files)
             return leat_fail(error, LEAT_E_INVALID, "%s: chunk %" PRIu64 " is in a file that is not named", a->name, i);
     return LEAT_OK;
+}
+
+/* Whether filter i is one of those that an array has which lies in its file as it is: elements, or parts of them. */
+static bool swaps(const struct leat_stored_array *a, unsigned i)
+{
+    return a->filters[i].kind == LEAT_FILTER_SWAP && a->item % a->filters[i].arg == 0;
 }
 
 static int check(struct leat_chunked *c, struct leat_error *error)
@@ -330,14 +352,14 @@ static int check(struct leat_chunked *c, struct leat_error *error)
             leat_mul_u64(c->elements, a->shape[d], &c->elements) && (!d || leat_mul_u64(c->row, a->shape[d], &c->row));
         if (a->n_chunks && good) {
             good = a->chunk[d] && leat_mul_u64(c->chunk_elements, a->chunk[d], &c->chunk_elements);
-            c->grid[d] = good ? (a->shape[d] + a->chunk[d] - 1) / a->chunk[d] : 0;
+            c->grid[d] = good ? a->shape[d] / a->chunk[d] + (a->shape[d] % a->chunk[d] != 0) : 0;
         }
     }
     uint64_t bytes;
-    if (!good || !leat_mul_u64(c->elements, a->item, &bytes) || bytes > INT64_MAX)
+    if (!good || !leat_mul_u64(c->elements, a->item, &bytes) || bytes > INT64_MAX || a->offset > INT64_MAX - bytes)
         return leat_fail(error, LEAT_E_INVALID, "%s is no array that leat reads: its sizes make no sense", a->name);
     for (unsigned i = 0; i < a->n_filters; i++)
-        if (!leat_filters_know(&a->filters[i]) || (!a->n_chunks && a->filters[i].kind != LEAT_FILTER_SWAP))
+        if (!leat_filters_know(&a->filters[i]) || (c->elements && !a->n_chunks && !swaps(a, i)))
             return leat_fail(error, LEAT_E_UNSUPPORTED, "%s is stored with a filter that leat does not know", a->name);
     return a->n_chunks ? check_chunks(c, error) : LEAT_OK;
 }

@@ -12,8 +12,8 @@ struct leat_chunked; /* any thread */
 int leat_chunked_new(const struct leat_stored_array *array, struct leat_chunked **out, struct leat_error *error);
 void leat_chunked_free(struct leat_chunked *array); /* NULL is allowed */
 
-/* Reads elements [first, first + n) in the order of C. Errors: DECODE (damaged, with file and byte), CHANGED, IO,
- * NOMEM. */
+/* Reads elements [first, first + n) in the order of C. Errors: INVALID (there are not so many), DECODE (damaged, with
+ * file and byte), CHANGED, IO, NOMEM. */
 int leat_chunked_read(struct leat_chunked *array, uint64_t first, uint64_t n, void *to, struct leat_error *error);
 /* Starts to read what elements [first, first + n) need, if they are on another machine. */
 void leat_chunked_ahead(struct leat_chunked *array, uint64_t first, uint64_t n);

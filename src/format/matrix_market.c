@@ -7,6 +7,9 @@
 #include "base/error.h"
 #include "base/number.h"
 
+/* Of rows and columns, whose numbers from 0 on are int32. */
+#define MOST (UINT64_C(1) << 31)
+
 static bool is_blank(char c)
 {
     return c == ' ' || c == '\t' || c == '\r';
@@ -24,6 +27,7 @@ static const char *place(const char *p, const char *end, uint64_t most, int32_t 
 {
     uint64_t n = 0;
     const char *const begin = p;
+    most = most < MOST ? most : MOST;
     for (; p < end && *p >= '0' && *p <= '9' && n <= most; p++)
         n = 10 * n + (uint64_t)(*p - '0');
     if (p == begin || n < 1 || n > most || (p < end && !is_blank(*p)))
@@ -36,7 +40,8 @@ static bool value(const char *p, const char *end, double *out)
 {
     struct leat_number number;
     const size_t n = leat_number_read(p, (size_t)(end - p), LEAT_NUMBER_TEXT, &number);
-    *out = number.value;
+    if (n)
+        *out = number.value;
     return n && skip(p + n, end) == end;
 }
 

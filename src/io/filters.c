@@ -92,40 +92,43 @@ static void unshuffle(const uint8_t *bytes, size_t n, size_t size, uint8_t *to)
     memcpy(to + count * size, bytes + count * size, n - count * size);
 }
 
+/* What is no whole element stays as it was. */
 static void swap(const uint8_t *bytes, size_t n, size_t size, uint8_t *to)
 {
-    for (size_t i = 0; i + size <= n; i += size)
+    const size_t whole = n - n % size;
+    for (size_t i = 0; i < whole; i += size)
         for (size_t k = 0; k < size; k++)
             to[i + k] = bytes[i + size - 1 - k];
+    memcpy(to + whole, bytes + whole, n - whole);
 }
 
-static bool inflate(enum leat_stored_filter_kind kind, const uint8_t *bytes, size_t n, uint8_t *to, size_t room,
-                    size_t *made)
+static int inflate(enum leat_stored_filter_kind kind, const uint8_t *bytes, size_t n, uint8_t *to, size_t room,
+                   size_t *made)
 {
     struct libdeflate_decompressor *z = libdeflate_alloc_decompressor();
     if (!z)
-        return false;
+        return LEAT_E_NOMEM;
     const enum libdeflate_result found =
         (kind == LEAT_FILTER_ZLIB   ? libdeflate_zlib_decompress
          : kind == LEAT_FILTER_GZIP ? libdeflate_gzip_decompress
                                     : libdeflate_deflate_decompress)(z, bytes, n, to, room, made);
     libdeflate_free_decompressor(z);
-    return found == LIBDEFLATE_SUCCESS;
+    return found == LIBDEFLATE_SUCCESS ? LEAT_OK : LEAT_E_DECODE;
 }
 
-static bool unblosc(const uint8_t *bytes, size_t n, uint8_t *to, size_t room, size_t *made)
+static int unblosc(const uint8_t *bytes, size_t n, uint8_t *to, size_t room, size_t *made)
 {
     size_t says;
     if (blosc.validate(bytes, n, &says) || says > room)
-        return false;
+        return LEAT_E_DECODE;
     const int got = blosc.decompress(bytes, to, room, 1);
     *made = got < 0 ? 0 : (size_t)got;
-    return got >= 0 && *made == says;
+    return got >= 0 && *made == says ? LEAT_OK : LEAT_E_DECODE;
 }
 
 /* One filter: at most `room` bytes, *made of them. */
-static bool undo(const struct leat_stored_filter *f, const uint8_t *bytes, size_t n, uint8_t *to, size_t room,
-                 size_t *made, const char **what)
+static int undo(const struct leat_stored_filter *f, const uint8_t *bytes, size_t n, uint8_t *to, size_t room,
+                size_t *made, const char **what)
 {
     const size_t sum = f->kind == LEAT_FILTER_FLETCHER32 || f->kind == LEAT_FILTER_CRC32C ? 4 : 0;
     *what = "it does not decode";
@@ -136,37 +139,39 @@ static bool undo(const struct leat_stored_filter *f, const uint8_t *bytes, size_
         return inflate(f->kind, bytes, n, to, room, made);
     case LEAT_FILTER_ZSTD:
         *made = ZSTD_decompress(to, room, bytes, n);
-        return !ZSTD_isError(*made);
+        return ZSTD_isError(*made) ? LEAT_E_DECODE : LEAT_OK;
     case LEAT_FILTER_LZF:
         if (leat_library_load(&lzf_library, NULL)) {
             *what = "liblzf.so.1, which decodes it, is not on this machine: apt install liblzf1, and start again";
-            return false;
+            return LEAT_E_DECODE;
         }
         *made = n > UINT32_MAX || room > UINT32_MAX ? 0 : lzf.decompress(bytes, (unsigned)n, to, (unsigned)room);
-        return *made;
+        return *made ? LEAT_OK : LEAT_E_DECODE;
     case LEAT_FILTER_BLOSC:
         if (leat_library_load(&blosc_library, NULL)) {
             *what = "libblosc.so.1, which decodes it, is not on this machine: apt install libblosc1, and start again";
-            return false;
+            return LEAT_E_DECODE;
         }
         return unblosc(bytes, n, to, room, made);
     case LEAT_FILTER_FLETCHER32:
     case LEAT_FILTER_CRC32C:
         *what = "its checksum does not fit its bytes";
         if (n < sum || (*made = n - sum) > room)
-            return false;
+            return LEAT_E_DECODE;
         memcpy(to, bytes, *made);
         return leat_get_u32(bytes + *made) ==
-               (f->kind == LEAT_FILTER_CRC32C ? crc32c(bytes, *made) : fletcher32(bytes, *made));
+                       (f->kind == LEAT_FILTER_CRC32C ? crc32c(bytes, *made) : fletcher32(bytes, *made))
+                   ? LEAT_OK
+                   : LEAT_E_DECODE;
     case LEAT_FILTER_SHUFFLE:
     case LEAT_FILTER_SWAP:
         *what = "it has more bytes than it should";
         if ((*made = n) > room)
-            return false;
+            return LEAT_E_DECODE;
         (f->kind == LEAT_FILTER_SHUFFLE ? unshuffle : swap)(bytes, n, f->arg, to);
-        return true;
+        return LEAT_OK;
     }
-    return false;
+    return LEAT_E_DECODE;
 }
 
 bool leat_filters_know(const struct leat_stored_filter *f)
@@ -175,36 +180,35 @@ bool leat_filters_know(const struct leat_stored_filter *f)
     return f->kind >= LEAT_FILTER_ZLIB && f->kind <= LEAT_FILTER_DEFLATE && (!sized || (f->arg >= 1 && f->arg <= 256));
 }
 
-bool leat_filters_undo(const struct leat_stored_filter *filters, size_t n_filters, uint32_t mask, const uint8_t *bytes,
-                       size_t n, uint8_t *to, size_t room, const char **what)
+int leat_filters_undo(const struct leat_stored_filter *filters, size_t n_filters, uint32_t mask, const uint8_t *bytes,
+                      size_t n, uint8_t *to, size_t room, const char **what)
 {
     const size_t between = room + room / 8 + SPARE;
     uint8_t *buffers[2] = {NULL, NULL};
     size_t left = 0;
-    bool good = true;
+    int rc = LEAT_OK;
     *what = "";
     for (size_t i = 0; i < n_filters; i++)
         left += !(mask >> i & 1);
-    for (size_t i = n_filters, turn = 0; i-- && good;) {
+    for (size_t i = n_filters, turn = 0; i-- && !rc;) {
         if (mask >> i & 1)
             continue;
         uint8_t *out = --left ? buffers[turn % 2] : to;
         if (!out && !(out = buffers[turn % 2] = leat_alloc(between))) {
-            *what = "there is no memory for it";
-            good = false;
+            rc = LEAT_E_NOMEM;
             break;
         }
-        good = undo(&filters[i], bytes, n, out, left ? between : room, &n, what);
+        rc = undo(&filters[i], bytes, n, out, left ? between : room, &n, what);
         bytes = out;
         turn++;
     }
-    if (good && n != room) {
+    if (!rc && n != room) {
         *what = n > room ? "it has more bytes than it should" : "it has fewer bytes than it should";
-        good = false;
-    } else if (good && bytes != to) {
+        rc = LEAT_E_DECODE;
+    } else if (!rc && bytes != to) {
         memcpy(to, bytes, n);
     }
     leat_free(buffers[0]);
     leat_free(buffers[1]);
-    return good;
+    return rc;
 }

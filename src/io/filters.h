@@ -8,9 +8,9 @@
 #include "leat/stored.h"
 
 /* Decodes `n` bytes of a chunk into exactly `room` bytes. Filters whose bit is set in `mask` were left out when it was
- * written. False: it is damaged, *what says how; or a library is missing, and it says which. Any thread. */
-bool leat_filters_undo(const struct leat_stored_filter *filters, size_t n_filters, uint32_t mask, const uint8_t *bytes,
-                       size_t n, uint8_t *to, size_t room, const char **what);
+ * written. Any thread. DECODE: it is damaged, *what says how; or a library is missing, and it says which. NOMEM. */
+int leat_filters_undo(const struct leat_stored_filter *filters, size_t n_filters, uint32_t mask, const uint8_t *bytes,
+                      size_t n, uint8_t *to, size_t room, const char **what);
 /* Whether leat undoes such a filter, of this argument. */
 bool leat_filters_know(const struct leat_stored_filter *filter);
 
