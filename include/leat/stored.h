@@ -63,6 +63,7 @@ struct leat_stored_array {
 struct leat_stored_rows {
     struct leat_field field;
     struct leat_stored_array values;
+    enum leat_dtype value_dtype; /* of values in the file, which become those of the field; 0: they are these */
     const struct leat_stored_array *columns; /* unsigned or signed integers, by `column_dtype` */
     enum leat_dtype column_dtype;
     const int64_t *pointers; /* count + 1 */

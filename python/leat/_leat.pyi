@@ -58,6 +58,7 @@ def stored(
     count: int,
     version: str,
     values: tuple[Any, ...],
+    value_dtype: str,
     columns: tuple[Any, ...] | None,
     column_dtype: str,
     pointers: int,

@@ -135,12 +135,12 @@ PyObject *py_stored_read(PyObject *module, PyObject *args)
     return good ? py_none_or_raise(rc, &error) : NULL;
 }
 
-/* stored(schema, count, version, values, columns or None, dtype of columns, address of pointers or 0, address of map or
- * 0, n_map, keep) -> Dataset; keep holds the tables */
+/* stored(schema, count, version, values, dtype of values, columns or None, dtype of columns, address of pointers or 0,
+ * address of map or 0, n_map, keep) -> Dataset; keep holds the tables */
 PyObject *py_stored_make(PyObject *module, PyObject *args)
 {
     PyObject *schema, *values, *columns, *keep;
-    const char *version, *column_dtype;
+    const char *version, *value_dtype, *column_dtype;
     unsigned long long count, pointers, map, n_map;
     struct leat_dataset *handle = NULL;
     struct leat_error error;
@@ -148,8 +148,8 @@ PyObject *py_stored_make(PyObject *module, PyObject *args)
     struct leat_stored_array column_array = {0};
     struct leat_stored_rows rows = {0};
     int rc = LEAT_OK;
-    if (!PyArg_ParseTuple(args, "OKsO!OsKKKO:stored", &schema, &count, &version, &PyTuple_Type, &values, &columns,
-                          &column_dtype, &pointers, &map, &n_map, &keep))
+    if (!PyArg_ParseTuple(args, "OKsO!sOsKKKO:stored", &schema, &count, &version, &PyTuple_Type, &values, &value_dtype,
+                          &columns, &column_dtype, &pointers, &map, &n_map, &keep))
         return NULL;
     const Py_ssize_t n = py_schema_fields(schema, &fields);
     if (n < 0)
@@ -157,6 +157,7 @@ PyObject *py_stored_make(PyObject *module, PyObject *args)
     bool good = n == 1 && array_of(values, &rows.values) && (columns == Py_None || array_of(columns, &column_array));
     if (good) {
         rows.field = fields[0];
+        rows.value_dtype = leat_dtype_from_name(value_dtype);
         rows.columns = columns == Py_None ? NULL : &column_array;
         rows.column_dtype = leat_dtype_from_name(column_dtype);
         rows.pointers = (const int64_t *)(uintptr_t)pointers;

@@ -16,16 +16,18 @@
 #include "base/role.h"
 #include "format/chunked.h"
 #include "format/source.h"
+#include "kernels/values.h"
 
 struct stored {
     struct leat_field field;
     uint64_t count;
     struct leat_chunked *values, *columns; /* columns NULL: dense rows */
     enum leat_dtype column_dtype;
+    enum leat_dtype from, to; /* types of values in the file and of the field */
     const int64_t *pointers;
     const int32_t *map;
     uint64_t n_map;
-    uint32_t item;  /* bytes of a value */
+    uint32_t item;  /* bytes of a value of the field */
     uint64_t width; /* of dense rows: values in the file */
     uint64_t made;  /* of dense rows: values of the field */
     void (*release)(void *user);
@@ -34,16 +36,30 @@ struct stored {
 
 /* The memory of a call: a row as it is in the file, its columns as those of the field, and these with their places. */
 struct scratch {
-    uint8_t *stored, *values;
+    uint8_t *stored, *values, *raw;
     int32_t *columns;
     uint32_t *places, *place_of; /* of a column */
     uint64_t *bits;              /* of columns */
-    size_t stored_room, values_room, columns_room, places_room, place_of_room, bits_room;
+    size_t stored_room, values_room, raw_room, columns_room, places_room, place_of_room, bits_room;
 };
 
 static int no_memory(struct leat_error *error)
 {
     return leat_fail(error, LEAT_E_NOMEM, "no memory for rows of stored arrays");
+}
+
+/* Values, as those of the field. */
+static int read_values(const struct stored *s, uint64_t first, uint64_t n, uint8_t *to, struct scratch *t,
+                       struct leat_error *error)
+{
+    if (s->from == s->to)
+        return leat_chunked_read(s->values, first, n, to, error);
+    if (!leat_grow(&t->raw, &t->raw_room, n * leat_dtype_size(s->from) + 1, 1))
+        return no_memory(error);
+    const int rc = leat_chunked_read(s->values, first, n, t->raw, error);
+    if (!rc)
+        leat_values_convert(s->from, s->to, t->raw, to, n);
+    return rc;
 }
 
 /* ---- dense rows ------------------------------------------------------------------------------ */
@@ -55,10 +71,10 @@ static int make_dense(const struct stored *s, uint64_t sample, struct scratch *t
     if (!to)
         return no_memory(error);
     if (!s->map)
-        return leat_chunked_read(s->values, sample * s->width, s->width, to, error);
+        return read_values(s, sample * s->width, s->width, to, t, error);
     if (!leat_grow(&t->values, &t->values_room, s->width * s->item, 1))
         return no_memory(error);
-    const int rc = leat_chunked_read(s->values, sample * s->width, s->width, t->values, error);
+    const int rc = read_values(s, sample * s->width, s->width, t->values, t, error);
     memset(to, 0, s->made * s->item);
     for (uint64_t k = 0; k < s->width && !rc; k++)
         if (s->map[k] >= 0)
@@ -188,7 +204,7 @@ static int make_ordered(const struct stored *s, uint64_t sample, uint64_t length
     uint8_t *to = leat_values_room(out, f, i, n * (s->item + sizeof(int32_t)));
     if (!to)
         return no_memory(error);
-    const int rc = leat_chunked_read(s->values, (uint64_t)s->pointers[sample], length, t->values, error);
+    const int rc = read_values(s, (uint64_t)s->pointers[sample], length, t->values, t, error);
     if (rc)
         return rc;
     pick(t->values, s->item, t->places, n, to);
@@ -225,7 +241,7 @@ static int make_sparse(const struct stored *s, uint64_t sample, struct scratch *
     if (!to)
         return no_memory(error);
     memcpy(to + n * s->item, t->columns, n * sizeof(int32_t));
-    return leat_chunked_read(s->values, first, n, to, error);
+    return read_values(s, first, n, to, t, error);
 }
 
 /* ---- the source ------------------------------------------------------------------------------ */
@@ -255,6 +271,7 @@ static int compute(void *user, const size_t *fields, size_t n_fields, const uint
         }
     leat_free(t.stored);
     leat_free(t.values);
+    leat_free(t.raw);
     leat_free(t.columns);
     leat_free(t.places);
     leat_free(t.place_of);
@@ -311,10 +328,13 @@ static int open_stored(struct stored *s, const struct leat_stored_rows *r, struc
         rc = leat_chunked_new(r->columns, &s->columns, error);
     if (rc)
         return rc;
-    s->item = r->values.item;
+    s->to = s->columns ? s->field.item : s->field.dtype;
+    s->from = r->value_dtype ? r->value_dtype : s->to;
+    s->item = (uint32_t)leat_dtype_size(s->to);
+    if (r->values.item != leat_dtype_size(s->from))
+        return leat_fail(error, LEAT_E_INVALID, "%s: its values are not those of the array", r->field.name);
     if (s->columns) {
-        if (r->values.ndim != 1 || r->columns->ndim != 1 || r->columns->item != leat_dtype_size(s->column_dtype) ||
-            s->item != leat_dtype_size(s->field.item))
+        if (r->values.ndim != 1 || r->columns->ndim != 1 || r->columns->item != leat_dtype_size(s->column_dtype))
             return leat_fail(error, LEAT_E_INVALID, "%s: values and columns are arrays of one dimension",
                              r->field.name);
         return check_sparse(s, error);
@@ -326,8 +346,7 @@ static int open_stored(struct stored *s, const struct leat_stored_rows *r, struc
         if (s->field.shape[d] < 0 || !leat_mul_u64(s->made, (uint64_t)s->field.shape[d], &s->made))
             s->made = UINT64_MAX;
     s->width = r->values.shape[0] ? leat_chunked_elements(s->values) / r->values.shape[0] : s->map ? s->n_map : s->made;
-    if (s->item != leat_dtype_size(s->field.dtype) || r->values.shape[0] != s->count ||
-        s->width != (s->map ? s->n_map : s->made) || s->made > INT64_MAX / 16)
+    if (r->values.shape[0] != s->count || s->width != (s->map ? s->n_map : s->made) || s->made > INT64_MAX / 16)
         return leat_fail(error, LEAT_E_INVALID, "%s: its rows are not those of the array", r->field.name);
     return LEAT_OK;
 }

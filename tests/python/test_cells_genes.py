@@ -119,6 +119,19 @@ def test_a_matrix_by_columns_is_read_by_rows(tmp_path: Path, monkeypatch: pytest
     assert (tmp_path / "csc.h5ad.X.leat-rows").exists()
 
 
+@pytest.mark.parametrize("types", [("float32", "int64"), ("int8", "int32"), ("float32", "float64"), ("uint16", "int8")])
+@pytest.mark.parametrize("dense", [False, True])
+def test_values_of_several_types_become_one(tmp_path: Path, types: tuple[str, str], dense: bool) -> None:
+    x = [counts(i, 5, 4, t) for i, t in enumerate(types)]
+    for i in range(2):
+        write_h5ad(tmp_path / f"{i}.h5ad", x[i].toarray() if dense else x[i])
+    ds = leat.open([tmp_path / "0.h5ad", tmp_path / "1.h5ad"])
+    wanted = {"int64": "float32", "int32": "int32", "float64": "float64", "int8": "int32"}[types[1]]
+    assert ds.schema["X"].dtype == wanted
+    found = [ds[i]["X"] if dense else ds[i]["X"].to_dense()[0] for i in range(10)]
+    assert np.array_equal(np.array(found), np.concatenate([m.toarray() for m in x]).astype(wanted))
+
+
 # --- damage ---------------------------------------------------------------------------------------------------------
 def damaged(path: Path, what: str, at: int, value: Any) -> None:
     with h5py.File(path, "r+") as file:

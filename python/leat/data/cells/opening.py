@@ -6,6 +6,7 @@ import hashlib
 import os
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -131,6 +132,7 @@ class Joined:
         if any("raw.X" in p.fields for p in parts):
             self.raw_genes, self.raw_maps = _unified([p.path for p in parts], raw, genes, "raw.X")
         self.var = self._var()
+        self._unify_types()
         self.codes: list[dict[str, Array]] = [{} for _ in parts]
         self._unify_categories()
         for part, own, raw_map in zip(parts, self.maps, self.raw_maps, strict=True):
@@ -158,6 +160,21 @@ class Joined:
                 fresh = (at >= 0) & (to[np.maximum(at, 0)] == None)  # noqa: E711  (elementwise)
                 to[at[fresh]] = values[fresh]
         return found
+
+    def _unify_types(self) -> None:
+        """Values of one type: counts that one file has as integers and another as floats become floats."""
+        for name in {n for p in self.parts for n in p.fields}:
+            rows = [p.fields[name] for p in self.parts if name in p.fields]
+            types = {r.values.dtype for r in rows}
+            if len(types) < 2 or len({r.sparse for r in rows}) > 1:
+                continue
+            floats = [t for t in types if t.kind == "f"]
+            integers = np.result_type(*(t for t in types if t.kind != "f")) if len(floats) < len(types) else None
+            # integers beside floats become floats, as PyTorch has it; NumPy would go to float64
+            common = np.result_type(*floats) if floats else integers
+            for part in self.parts:
+                if name in part.fields and part.fields[name].values.dtype != common:
+                    part.fields[name] = replace(part.fields[name], made=np.dtype(common))
 
     def _unify_categories(self) -> None:
         """Numbers of categories that mean the same in all files."""

@@ -90,6 +90,7 @@ class Rows:
         n: columns of the file.
         map: int32, for each column of the file that of the field, or -1; None: they are the same.
         n_made: columns of the field.
+        made: the type of the field's values; None: that of the file's.
     """
 
     values: Stored
@@ -98,6 +99,7 @@ class Rows:
     n: int = 0
     map: Array | None = None
     n_made: int = 0
+    made: np.dtype[Any] | None = None
 
     @property
     def sparse(self) -> bool:
@@ -109,10 +111,11 @@ class Rows:
     @property
     def kind(self) -> _schema.Field:
         n = self.n if self.map is None else self.n_made
+        dtype = self.values.dtype if self.made is None else self.made
         if self.sparse:
-            return _schema.sparse(self.values.dtype, n)
+            return _schema.sparse(dtype, n)
         shape = self.values.shape[1:] if self.map is None else (n,)
-        return _schema.field(self.values.dtype, shape)
+        return _schema.field(dtype, shape)
 
     def mapped(self, columns: Array, n: int) -> Rows:
         return replace(self, map=np.ascontiguousarray(columns, np.int32), n_made=n)
@@ -121,6 +124,7 @@ class Rows:
         self.values.add_to(known)
         if self.columns is not None:
             self.columns.add_to(known)
+        known.update(str(self.made).encode())
         for table in (self.pointers, self.map):
             known.update(b"" if table is None else np.ascontiguousarray(table).tobytes())
 
@@ -174,7 +178,19 @@ def dataset_of(name: str, rows: Rows) -> Dataset:
     at = [0 if t is None else t.__array_interface__["data"][0] for t in tables]
     dtype = "" if rows.columns is None else _schema.dtype_name(rows.columns.dtype)
     schema = _schema.to_raw({name: rows.kind})
-    handle = _leat.stored(schema, len(rows), known.hexdigest(), values, columns, dtype, at[0], at[1], rows.n, keep)
+    handle = _leat.stored(
+        schema,
+        len(rows),
+        known.hexdigest(),
+        values,
+        _schema.dtype_name(rows.values.dtype),
+        columns,
+        dtype,
+        at[0],
+        at[1],
+        rows.n,
+        keep,
+    )
     return Dataset(handle, ("stored", name, rows))
 
 
