@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from .batch_size import BatchSize as BatchSize
     from .batch_size import NormTest as NormTest
     from .data.arrow import from_arrow as from_arrow
+    from .data.cells.scdl_writer import write_scdl as write_scdl
     from .data.dataset import Dataset as Dataset
     from .data.dataset import concat as concat
     from .data.dataset import open as open  # noqa: A004
@@ -108,6 +109,7 @@ __version__: str = _leat.version()
 _NAMES = {
     "batch_size": "BatchSize NormTest",
     "data.arrow": "from_arrow",
+    "data.cells.scdl_writer": "write_scdl",
     "data.dataset": "Dataset concat open",
     "data.made": "from_arrays from_source zip",
     "data.masks": "draw_masks encode_masks",

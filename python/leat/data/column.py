@@ -11,6 +11,7 @@ import numpy as np
 from .. import _leat
 from .dataset import Dataset
 from .packing import pack_of
+from .sparse import Sparse
 
 READ = 1 << 16  #: texts read at a time
 
@@ -30,6 +31,26 @@ def batches(ds: Dataset, field: str, rows: int) -> Iterator[_leat.Batch]:
         number = core.start()
         while (batch := core.next(number)) is not None:
             yield batch
+    finally:
+        core.close()
+
+
+def sparse_batches(ds: Dataset, field: str, rows: int) -> Iterator[Sparse]:
+    """Sparse rows in order of position, so many at a time; they are valid until the next ones are asked for."""
+    if not len(ds):
+        return
+    parts = {"values": {"type": "SparsePart", "which": "values"}, "columns": {"type": "SparsePart", "which": "columns"}}
+    outputs = {part: {"field": field, "chain": [part]} for part in parts}
+    program = json.dumps({"operators": parts, "outputs": outputs})
+    core = _leat.Loader.open(
+        program=program, dataset=ds._handle, pack=pack_of(ds), batch_size=min(rows, len(ds)), epochs=1
+    )
+    n = ds.schema[field].shape[0] or 0
+    try:
+        number = core.start()
+        while (batch := core.next(number)) is not None:
+            values, columns = np.asarray(batch.memory(0)), np.asarray(batch.memory(1))
+            yield Sparse(values, columns, np.asarray(batch.memory_offsets(0)), n)
     finally:
         core.close()
 
