@@ -104,6 +104,12 @@ def megatron(folder: Path) -> None:
     leat.write_megatron(TOKENS, folder / "corpus")
 
 
+def scdl(folder: Path) -> None:
+    columns = np.tile(np.arange(20, dtype=np.int32), 3000)
+    rows = leat.Sparse(np.ones(len(columns), "f4"), columns, np.arange(3001) * 20, 20)
+    leat.write_scdl(leat.from_arrays(X=rows), folder / "cells.scdl")
+
+
 def positions(folder: Path) -> None:
     with leat.Loader(ROWS, 10, shuffle=True, log_dir=folder / "run") as loader:
         loader.select(np.random.default_rng(2).permutation(50_000))
@@ -154,7 +160,7 @@ def page(folder: Path) -> None:
     main({"path": str(Path(sys.argv[2]).with_name("tokens.leat")), "out": str(folder / "rows.html")})
 
 
-CASES: dict[str, Make] = {f.__name__: f for f in (writer, shards, store, store_of_lists, trace, megatron)} | {
+CASES: dict[str, Make] = {f.__name__: f for f in (writer, shards, store, store_of_lists, trace, megatron, scdl)} | {
     f.__name__: f for f in (positions, reports, decisions, copy_of_text, copy_without_index, page)
 }
 

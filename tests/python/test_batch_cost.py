@@ -233,5 +233,7 @@ def test_what_does_not_go_together_is_refused(tmp_path: Path) -> None:
 
 def test_ranks_with_other_costs_differ_in_what_they_compare(tmp_path: Path) -> None:
     ds = write(tmp_path / "d.leat", [3, 5, 4])
-    told = [leat.Loader(ds, batch_cost=9, cost=cost).stats()["agreement"] for cost in ("cost", [3, 5, 4], [5, 3, 4])]
+    told = [
+        leat.Loader(ds, batch_cost=9, cost=cost).stats()["agreement"] for cost in ("cost", [3, 5, 4], [5, 3, 4])
+    ]
     assert told[0] == told[1] != told[2]
