@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import zlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,11 +15,13 @@ from .stored import Rows
 from .transposed import Slab, sorted_rows
 
 BLOCK = 8 << 20  # bytes of text that are read at a time
+_LINE = 1 << 16  # bytes that no line of the head has
+_DAMAGE = (EOFError, OSError, zlib.error)
 
 
 def _head(path: str, file: Any) -> tuple[int, int, int, bool, bool, int]:
     """Genes, cells, entries, whether they have no values, whether values are integers, and lines so far."""
-    first = file.readline().decode(errors="replace").split()
+    first = file.readline(_LINE).decode(errors="replace").split()
     if len(first) < 5 or first[0] != "%%MatrixMarket":
         raise FormatError(f"{path}, line 1: it does not begin with %%MatrixMarket")
     kind = [word.lower() for word in first[1:5]]
@@ -26,7 +29,7 @@ def _head(path: str, file: Any) -> tuple[int, int, int, bool, bool, int]:
         raise UnsupportedError(f"{path} is a {' '.join(kind)} of Matrix Market; leat reads general coordinates")
     lines = 1
     while True:
-        line = file.readline()
+        line = file.readline(_LINE)
         lines += 1
         if not line:
             raise CorruptError(f"{path} ends in line {lines}, before the line of its sizes")
@@ -47,8 +50,13 @@ def by_cells(path: str, cells: int, genes: int, index_dir: str | None) -> Rows:
     def opened() -> Any:
         return gzip.open(path, "rb") if path.endswith(".gz") else open(path, "rb")
 
-    with opened() as file:
-        n_genes, n_cells, entries, pattern, integers, lines = _head(path, file)
+    try:
+        with opened() as file:
+            n_genes, n_cells, entries, pattern, integers, lines = _head(path, file)
+    except FileNotFoundError:
+        raise
+    except _DAMAGE as e:
+        raise CorruptError(f"{path} is damaged: {e}") from e
     if (n_genes, n_cells) != (genes, cells):
         raise CorruptError(f"{path} is of {n_genes} genes and {n_cells} cells; beside it are {genes} and {cells}")
     dtype = np.dtype(np.int32 if integers or pattern else np.float32)
@@ -58,7 +66,7 @@ def by_cells(path: str, cells: int, genes: int, index_dir: str | None) -> Rows:
             try:
                 _head(path, file)
                 yield from _entries(path, file, n_genes, n_cells, entries, pattern, lines, dtype)
-            except (EOFError, gzip.BadGzipFile, OSError) as e:
+            except _DAMAGE as e:
                 raise CorruptError(f"{path} is damaged: {e}") from e
 
     return sorted_rows(path, "X", slabs, entries, n_cells, n_genes, dtype, index_dir)
@@ -73,6 +81,8 @@ def _entries(
         text = rest + block
         cut = text.rfind(b"\n") + 1 if block else len(text)
         text, rest = text[:cut], text[cut:]
+        if len(rest) > BLOCK:
+            raise CorruptError(f"{path}, line {line + text.count(10)} has more than {BLOCK} bytes: it is no entry")
         most = text.count(b"\n") + 1
         of_gene, of_cell = np.empty(most, np.int32), np.empty(most, np.int32)
         values = np.empty(most, np.float64)
@@ -80,8 +90,13 @@ def _entries(
         done += n
         if done > entries:
             raise CorruptError(f"{path} has more entries than the {entries} of its line of sizes, by line {line}")
+        found = values[:n]
+        if dtype.kind == "i" and not ((np.abs(found) < 2**31) & (found == np.rint(found))).all():
+            wrong = found[~((np.abs(found) < 2**31) & (found == np.rint(found)))][0]
+            raise CorruptError(f"{path} says that its values are integers, and has {wrong} by line {line}")
         if n:
-            yield of_cell[:n], of_gene[:n], values[:n].astype(dtype)
+            with np.errstate(over="ignore"):  # infinite in float32
+                yield of_cell[:n], of_gene[:n], found.astype(dtype)
         if not block:
             break
     if done != entries:
