@@ -61,8 +61,10 @@ static int copy(const struct cli_command *command, const struct cli_paths *paths
         cli_say(command, "Python could not be started: %s.", strerror(errno));
         return CLI_EXIT_FAILED;
     }
+    struct cli_command copying = *command;
+    copying.name = "stats"; /* the part of it that Python does, whatever command wants the copy */
     if (!child)
-        _exit(cli_become_python(command, NULL, "src", &(struct cli_several){paths->at, paths->n}, "copy", to));
+        _exit(cli_become_python(&copying, NULL, "src", &(struct cli_several){paths->at, paths->n}, "copy", to));
     while (waitpid(child, &status, 0) < 0 && errno == EINTR)
         ;
     return WIFEXITED(status) ? WEXITSTATUS(status) : CLI_EXIT_INTERRUPTED;

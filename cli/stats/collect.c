@@ -607,6 +607,11 @@ json_t *cli_stats_collect(const struct cli_command *command, const struct leat_d
     if (json_object_get(about, "boxes"))
         json_object_set(c.stats, "annotations", json_object_get(about, "boxes"));
     json_decref(about);
+    json_t *metadata = json_loads(leat_dataset_metadata(dataset), JSON_ALLOW_NUL, NULL),
+           *cells = json_object_get(metadata, "cells");
+    if (json_is_integer(json_object_get(cells, "files")) && json_is_array(json_object_get(cells, "first")))
+        json_object_set(c.stats, "cells", cells);
+    json_decref(metadata);
     json_t *left_out = cli_left_out(dataset);
     if (left_out)
         json_object_set_new(c.stats, "left_out", left_out);

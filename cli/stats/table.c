@@ -173,6 +173,24 @@ static void print_quartiles(const char *label, const json_t *q)
            text[5]);
 }
 
+/* Genes of the files, as they were copied: python/leat/commands/cells.py. */
+static void print_cells(const json_t *cells)
+{
+    const json_t *first = json_object_get(cells, "first"), *name;
+    const uint64_t any = cli_whole(cells, "genes"), files = cli_whole(cells, "files");
+    size_t i;
+    begin("genes");
+    printf("%" PRIu64, any);
+    if (files > 1)
+        printf(" in any of %" PRIu64 " files, %" PRIu64 " in all", files, cli_whole(cells, "in_all"));
+    json_array_foreach(first, i, name)
+    {
+        char text[200];
+        printf("%s%s", i ? ", " : ": ", leat_escape(json_string_value(name), text, sizeof text));
+    }
+    printf("%s\n", json_array_size(first) < any ? ", ..." : "");
+}
+
 static void print_sparse(const json_t *sparse)
 {
     char name[160], a[32], b[32], c[32];
@@ -429,6 +447,8 @@ void cli_stats_print(const json_t *stats)
         begin("broken");
         printf("%s\n", cli_count(cli_whole(stats, "broken"), a));
     }
+    if (json_object_get(stats, "cells"))
+        print_cells(json_object_get(stats, "cells"));
     if (json_object_get(stats, "left_out"))
         begin("left out");
     cli_print_left_out(json_object_get(stats, "left_out"));

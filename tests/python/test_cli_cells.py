@@ -13,7 +13,7 @@ import leat
 
 pytest.importorskip("h5py")
 pytest.importorskip("zarr")
-from cells_support import path  # noqa: E402
+from cells_support import path, write_h5ad  # noqa: E402
 from cli_support import leat as run  # noqa: E402
 
 
@@ -42,3 +42,16 @@ def test_cells_are_packed_with_their_genes(name: str, tmp_path: Path) -> None:
 def test_stats_of_cells() -> None:
     done = run("stats", path("anndata-0.12.19.h5ad"), "--json")
     assert json.loads(done.stdout)["count"] == 13
+
+
+def test_stats_say_what_genes_files_share_and_view_draws_cells(tmp_path: Path) -> None:
+    scipy = pytest.importorskip("scipy.sparse")
+    files = []
+    for i, genes in enumerate(["abcd", "dbx"]):
+        files.append(tmp_path / f"{i}.h5ad")
+        write_h5ad(files[-1], scipy.csr_matrix(np.ones((5, len(genes)), "f4")), var_names=np.array([*genes]))
+    done = run("stats", *files)
+    assert "genes          5 in any of 2 files, 2 in all: a, b, c, d, x" in done.stdout
+    assert json.loads(run("stats", *files, "--json").stdout)["cells"]["in_all"] == 2
+    run("view", files[0], "--out", tmp_path / "a.png")
+    assert (tmp_path / "a.png").read_bytes()[:4] == b"\x89PNG"

@@ -9,6 +9,19 @@ from ..data.dataset import Dataset
 from ..data.writer import Writer
 
 
+def copied(src: str | list[str], path: str) -> None:
+    """Writes all samples, with the genes of all files, and how many of these the files share."""
+    import leat
+
+    ds = leat.open(src, genes="outer")
+    cells = ds._known_cells()
+    told: dict[str, Any] = {}
+    if cells is not None and cells.genes is not None:
+        genes = ds.genes
+        told = {"files": cells.files, "genes": len(genes), "in_all": cells.in_all, "first": genes[:5]}
+    written(ds, path, False, {"cells": told} if told else None, check=False)
+
+
 def written(ds: Dataset, path: str, progress: bool, metadata: Mapping[str, Any] | None = None, **options: Any) -> None:
     """Writes all samples, and the names of genes among the metadata.
 

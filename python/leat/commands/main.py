@@ -199,12 +199,15 @@ def _copy(options: Mapping[str, str]) -> int:
 
     import leat
 
-    dataset = leat.open(_paths(options, "src"))
-    if dataset._known_cells() is not None:
-        from .cells import written
+    from ..data.dataset import _cells
 
-        written(dataset, options["copy"], False, check=False)
+    src = _paths(options, "src")
+    if _cells(src, "auto")[1]:
+        from .cells import copied
+
+        copied(src, options["copy"])
         return DONE
+    dataset = leat.open(src)
     parts = [part._recipe[1] for part in dataset._recipe[1]] if dataset._recipe[0] == "concat" else [dataset._recipe[1]]
     fields, lacking, left_out = parts[0].fields, "", 0
     with leat.Writer(options["copy"], fields, classes=dataset.classes or None, check=False) as writer:

@@ -111,12 +111,14 @@ class Cells:
     Attributes:
         genes: of `X`; `raw_genes`: of ``raw.X``: the names of its columns.
         var: columns about these genes, by name, of the first file that has them.
+        files: how many were joined; `in_all`: how many genes of `X` all of them have.
         categories: of fields of texts by numbers, by their name: what ``NAME.code`` counts.
     """
 
     def __init__(self, joined: Joined) -> None:
         self.genes, self.raw_genes, self.var = joined.genes, joined.raw_genes, joined.var
         self.categories = joined.categories
+        self.files, self.in_all = len(joined.parts), joined.in_all()
 
 
 class Joined:
@@ -144,6 +146,18 @@ class Joined:
                     and (name in ("X", "raw.X") or name.startswith("layers."))
                 ):
                     part.fields[name] = rows.mapped(columns, len(made_of))
+
+    def in_all(self) -> int:
+        """Of the genes that result, those that all files have."""
+        if self.genes is None:
+            return 0
+        found = np.ones(len(self.genes), bool)
+        for own in self.maps:
+            if own is not None:
+                there = np.zeros(len(self.genes), bool)
+                there[own[own >= 0]] = True
+                found &= there
+        return int(found.sum())
 
     def _var(self) -> dict[str, Array]:
         """Columns about the genes that result, of the first file that has each gene."""
