@@ -66,6 +66,20 @@ grid = array(2, [(5, 2), (3, 2), (2, 2)], [(SWAP, 2)], [(16 * i, 16, 0) for i in
 write("fuzz_stored", "dense", grid + bytes([0, U16, 0]) + bytes(range(96)))
 matrix = array(1, [(4, 3), (16, 9)], [], [(27 * i, 27, 0) for i in range(4)])
 write("fuzz_stored", "dense_mapped", matrix + bytes([2, U8, 0]) + gene_map + bytes(range(108)))
+raw = {
+    "zstd": (3, b"\x28\xb5\x2f\xfd\x20\x28" + struct.pack("<I", 40 << 3 | 1)[:3] + values),
+    "lzf": (4, b"\x1f" + values[:32] + b"\x07" + values[32:]),
+    "blosc": (5, bytes([2, 1, 2, 4]) + struct.pack("<3I", 40, 40, 56) + values),
+    "gzip": (2, zlib.compress(values, wbits=31)),
+    "deflate": (10, zlib.compress(values, wbits=-15)),
+}
+for name, (kind, data) in raw.items():
+    one = array(4, [(10, 10)], [(kind, 0)], [(0, len(data), 0)])
+    write("fuzz_stored", name, one + bytes([0, F32, 0]) + data)
+sums = {"crc32c": (8, 0xE3069283), "fletcher32": (FLETCHER32, 0x09DF09D5)}
+for name, (kind, total) in sums.items():
+    one = array(1, [(9, 9)], [(kind, 0)], [(0, 13, 0)])
+    write("fuzz_stored", name, one + bytes([0, U8, 0]) + b"123456789" + struct.pack("<I", total))
 large = array(4, [(1 << 40, 1 << 39), (1 << 20, 1)], [(FLETCHER32, 0)], None)
 write("fuzz_stored", "large", large + bytes([0, F32, 0]) + bytes(50))
 wide = array(4, [(8, 1 << 20), (8, 1 << 13)], [], [(0, 100, 0)])
