@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import struct
@@ -285,6 +286,7 @@ def test_a_directory_whose_header_was_changed_is_read_or_is_an_error(
         ("var_features/dataframe_0.parquet", b"PAR1", "dataframe_0.parquet is damaged"),
         ("obs_features/dataframe_0.parquet", None, "obs_features has no dataframe_0.parquet"),
         ("var_features/cumulative_sum_index.npy", None, "cumulative_sum_index.npy is damaged"),
+        ("col_ptr.npy", None, "has no col_ptr.npy, which its header describes"),
         ("data.npy", b"1", "data.npy has 1 bytes, and its header says"),
         ("row_ptr.npy", bytes(14), "13 values|has 13 rows|pointer"),
     ],
@@ -298,6 +300,28 @@ def test_files_that_are_damaged_are_named(tmp_path: Path, file: str, content: by
         return
     with pytest.raises(leat.Error, match=text):
         leat.open(folder)
+
+
+def test_names_of_cells_are_texts_whatever_their_type(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    folder = copy_of("scdl-one", tmp_path)
+    pq.write_table(pa.table({"obs_feature_id": [*range(12), None]}), folder / "obs_features/dataframe_0.parquet")
+    assert leat.open(folder).column("name").tolist() == [*map(str, range(12)), ""]
+
+
+@pytest.mark.parametrize("kind", ["var", "obs"])
+def test_a_table_with_other_bytes_is_read_or_is_an_error(tmp_path: Path, kind: str) -> None:
+    folder = copy_of("scdl-one", tmp_path)
+    table = folder / f"{kind}_features/dataframe_0.parquet"
+    raw = table.read_bytes()
+    for at in range(0, len(raw), 3):
+        changed = bytearray(raw)
+        changed[at] ^= 1 << at % 8
+        table.write_bytes(raw[:at] if at % 5 == 0 else bytes(changed))
+        with contextlib.suppress(leat.Error):
+            leat.open(folder)
 
 
 def test_places_that_are_no_whole_numbers_are_refused(tmp_path: Path) -> None:

@@ -82,7 +82,10 @@ def arrays_of(path: str, raw: bytes) -> dict[str, tuple[int, np.dtype[Any]]]:
 
 def _array(folder: str, name: str, length: int, dtype: np.dtype[Any]) -> Stored:
     path = os.path.join(folder, FILES[name])
-    sizes, times = stored.facts_of([path])
+    try:
+        sizes, times = stored.facts_of([path])
+    except FileNotFoundError as e:
+        raise CorruptError(f"{folder} has no {FILES[name]}, which its header describes") from e
     if int(sizes[0]) != length * dtype.itemsize:
         raise CorruptError(
             f"{path} has {int(sizes[0])} bytes, and its header says {length} values of {dtype.itemsize}: it was cut, "
@@ -96,7 +99,7 @@ def _tables(folder: str, kind: str) -> tuple[list[int], list[Any]]:
     base = os.path.join(folder, f"{kind}_features")
     if not os.path.isdir(base):
         return [], []
-    pq = stored.package("pyarrow.parquet", base)
+    pa, pq = stored.package("pyarrow", base), stored.package("pyarrow.parquet", base)
     ends, tables = _ends(os.path.join(base, "cumulative_sum_index.npy")), []
     for i in range(len(ends)):
         # numbers have as many digits as the last one
@@ -108,8 +111,10 @@ def _tables(folder: str, kind: str) -> tuple[list[int], list[Any]]:
         if path is None:
             raise CorruptError(f"{base} has no {name}: it says that there are {len(ends)} blocks")
         try:
-            tables.append(pq.read_table(path))
-        except (ValueError, OSError) as e:
+            table = pq.read_table(path)
+            table.validate(full=True)  # texts too
+            tables.append(table)
+        except (pa.ArrowException, ValueError, OSError) as e:
             raise CorruptError(f"{path} is damaged: {e}") from e
     return ends, tables
 
@@ -177,7 +182,7 @@ def _columns(
         if not chunks:
             continue
         parts = [values_of(chunk) for chunk in chunks]
-        numbers = all(p is not None for p in parts)
+        numbers = as_field != "name" and all(p is not None for p in parts)
         values = np.concatenate(
             [p if p is not None and numbers else _objects(c) for p, c in zip(parts, chunks, strict=True)]
         )
@@ -186,7 +191,7 @@ def _columns(
             raise CorruptError(f"{folder}: obs has {len(valid)} values of {name} for {end - begin} rows")
         values = values[begin:end]
         column = Column(values if numbers else Texts.of(texts(["" if v is None else v for v in values])))
-        column.valid = None if valid.all() else valid
+        column.valid = None if valid.all() or as_field == "name" else valid
         found[as_field] = column
     return found
 
