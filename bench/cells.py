@@ -120,7 +120,14 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--cold", action="store_true")
     given = parser.parse_args()
-    model = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "")
+    model = next(
+        (
+            line.split(":")[1].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if line.startswith("model name")
+        ),
+        "",
+    )
     print(f"{model}, {platform.platform()}, NumPy {np.__version__}, {given.cells} cells of {VALUES} values")
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
