@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import leat
 pytest.importorskip("h5py")
 pytest.importorskip("zarr")
 from cells_support import expected, names, path
+from script_support import python
 
 CELLS = [n for n in names() if n.endswith((".h5ad", ".zarr", ".zarr.zip")) and not n.startswith("array")]
 
@@ -82,6 +84,13 @@ def test_a_loader_gives_what_the_data_set_has_and_resumes(name: str, tmp_path: P
     with leat.Loader(again, 4, shuffle=True, seed=3, num_threads=1, framework="numpy") as loader:
         loader.load_state_dict(state)
         assert [b.ids.tolist() for b in loader] == [ids for ids, _ in batches[1:]]
+
+
+@pytest.mark.parametrize("hash_seed", ["1", "2", "3"])
+def test_categories_are_in_the_order_of_the_file_whatever_the_process(hash_seed: str) -> None:
+    told = "import sys, leat; print(*leat.open(sys.argv[1]).categories)"
+    done = python("-c", told, path("anndata-0.12.19.h5ad"), env={**os.environ, "PYTHONHASHSEED": hash_seed})
+    assert done.stdout.split() == ["obs.cell_type", "obs.stage"], done.stderr
 
 
 def test_what_is_kept_of_a_file_opens_it_without_h5py(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

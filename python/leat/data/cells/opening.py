@@ -192,7 +192,7 @@ class Joined:
 
     def _unify_categories(self) -> None:
         """Numbers of categories that mean the same in all files."""
-        for name in {n for p in self.parts for n in p.columns}:
+        for name in dict.fromkeys(n for p in self.parts for n in p.columns):
             columns = [p.columns.get(name) for p in self.parts]
             if not all(c is not None and c.codes is not None for c in columns):
                 continue
