@@ -174,6 +174,28 @@ def test_the_model_of_dna_learns_from_the_bases_that_are_known(
     assert len(losses) >= 3 and losses[-1] < np.log(4)
 
 
+@whole
+def test_types_of_cells_are_learned_from_counts(tmp_path: Path) -> None:
+    for package in ("torch", "h5py", "scipy"):
+        pytest.importorskip(package)
+    from cells_support import write_h5ad
+    from scipy.sparse import csr_matrix
+
+    draw = np.random.default_rng(0)
+    codes = np.repeat([0, 1, 2, -1], [90, 150, 60, 20])  # those of no type are not learned from
+    counts = draw.poisson(draw.gamma(1, 2, (3, 40))[codes]).astype("f4")
+    columns = {"kind": (codes, ["B", "NK", "T"]), "depth": counts.sum(1)}
+    layers = {"counts": csr_matrix(counts)}
+    write_h5ad(tmp_path / "a.h5ad", np.log1p(counts), obs=columns, layers=layers, compression="gzip")
+    done = python(EXAMPLES / "annotate_cells.py", tmp_path / "a.h5ad", "--label", "kind", "--counts", "layers.counts")
+    assert done.returncode == 0, done.stderr
+    assert [line.split(":")[0] for line in done.stdout.splitlines()] == ["B", "NK", "T", "all"]
+    right, of = map(int, re.findall(r"\d+", done.stdout.splitlines()[-1]))
+    assert of == 30 and right > 20
+    done = python(EXAMPLES / "annotate_cells.py", tmp_path / "a.h5ad", "--label", "depth")
+    assert done.returncode == 2 and "it has the labels kind in <leat.Dataset of 320 samples" in done.stderr
+
+
 def test_every_example_says_how_it_is_called() -> None:
     pytest.importorskip("torch")
     pytest.importorskip("tqdm")
