@@ -85,7 +85,7 @@ def test_genes_are_matched_by_a_column(two: Any, tmp_path: Path) -> None:
     paths, matrices, genes = two
     ds = leat.open(paths, genes="inner", gene_key="id")
     assert ds.genes == ["E1", "E3"]
-    with pytest.raises(leat.InvalidError, match="no column 'symbol' about its genes: it has id"):
+    with pytest.raises(leat.InvalidError, match="no column 'symbol' about its genes of X: it has id"):
         leat.open(paths, genes="inner", gene_key="symbol")
     with pytest.raises(leat.InvalidError, match="no file has the genes 'g99'"):
         leat.open(paths, genes=["g1", "g99"])
@@ -224,3 +224,137 @@ def test_what_is_no_file_of_cells_says_so(tmp_path: Path) -> None:
     with pytest.raises(KeyError, match="no field 'Y'"):
         write_h5ad(path, counts(1, 3, 3))
         leat.open(path, fields=["Y"])
+
+
+# --- what a reviewer broke ------------------------------------------------------------------------------------------
+def edited(path: Path, change: Any) -> leat.Dataset:
+    with h5py.File(path, "r+") as file:
+        change(file)
+    return leat.open(path)
+
+
+def test_other_values_and_genes_have_another_fingerprint(tmp_path: Path) -> None:
+    x = counts(3, 9, 7)
+    made = []
+    for i, change in enumerate(
+        [lambda f: None, lambda f: f["X/data"].__setitem__(3, 99), lambda f: f["var/_index"].__setitem__(0, "other")]
+    ):
+        write_h5ad(tmp_path / f"{i}.h5ad", x)
+        made.append(edited(tmp_path / f"{i}.h5ad", change).fingerprint)
+    assert len(set(made)) == 3
+    (tmp_path / "moved").mkdir()
+    (tmp_path / "0.h5ad").rename(tmp_path / "moved" / "a.h5ad")
+    assert leat.open(tmp_path / "moved" / "a.h5ad").fingerprint == made[0]
+
+
+def test_joined_data_sets_know_only_what_holds_for_all(tmp_path: Path) -> None:
+    x = counts(3, 4, 3)
+    for i, labels in enumerate((["A", "B"], ["X", "Y"])):
+        write_h5ad(
+            tmp_path / f"{i}.h5ad", x, obs={"t": (np.array([0, 1, 0, 1]), labels), "u": (np.zeros(4, int), ["c"])}
+        )
+    both = leat.concat(leat.open(tmp_path / "0.h5ad"), leat.open(tmp_path / "1.h5ad"))
+    assert both.categories == {"obs.u": ["c"]} and both.genes == ["gene 0", "gene 1", "gene 2"]
+    write_h5ad(tmp_path / "1.h5ad", x, var_names=names(2, 1, 0))
+    both = leat.concat(leat.open(tmp_path / "0.h5ad", fields=["X"]), leat.open(tmp_path / "1.h5ad", fields=["X"]))
+    with pytest.raises(AttributeError, match="knows no names of genes"):
+        both.genes  # noqa: B018
+    beside = leat.zip(cells=leat.open(tmp_path / "0.h5ad"), more=leat.from_arrays(y=np.arange(4)))
+    assert beside.genes == ["gene 0", "gene 1", "gene 2"]
+
+
+def test_columns_whose_names_would_be_one_stay_apart(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5ad"
+    obs = {
+        "cell type": np.arange(3),
+        "cell_type": np.arange(3) + 10,
+        "t": (np.zeros(3, int), ["c"]),
+        "t.code": np.arange(3),
+    }
+    write_h5ad(path, counts(1, 3, 2), obs=obs)
+    ds = leat.open(path)
+    assert (ds[1]["obs.cell_type"], ds[1]["obs.cell_type_2"]) == (1, 11)
+    assert (ds[1]["obs.t.code"], ds[1]["obs.t.code_"]) == (0, 1)
+
+
+def test_a_kept_index_is_not_believed_if_it_was_touched(tmp_path: Path) -> None:
+    path, kept = tmp_path / "a.h5ad", tmp_path / "kept"
+    write_h5ad(path, counts(1, 30, 20), chunks=(16,), compression="gzip")
+    first = leat.open(path, index_dir=kept)
+    (index,) = kept.glob("*.leat-index")
+    raw = index.read_bytes()
+    for bad in (
+        raw[:100],
+        raw[:-64],
+        raw[:60] + bytes(len(raw) - 60),
+        b"",
+        raw.replace(b"leat-cells2", b"leat-cells1"),
+    ):
+        index.write_bytes(bad)
+        again = leat.open(path, index_dir=kept)
+        assert again.fingerprint == first.fingerprint and np.array_equal(
+            again[7]["X"].to_dense(), first[7]["X"].to_dense()
+        )
+    second = leat.open(path, index_dir=kept)
+    with index.open("r+b") as file:  # while it is in use
+        file.truncate(10)
+    assert np.array_equal(second[29]["X"].to_dense(), first[29]["X"].to_dense())
+    only = leat.open(path, index_dir=tmp_path / "other", fields=["X"])
+    assert set(leat.open(path, index_dir=tmp_path / "other").schema) > set(only.schema)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda f: f["X"].__delitem__("indptr"),
+        lambda f: f["X"].attrs.__setitem__("shape", (3,)),
+        lambda f: f["X"].attrs.__setitem__("shape", "text"),
+        lambda f: f["obs"].attrs.__setitem__("column-order", 7),
+        lambda f: f["obs"].__delitem__("_index"),
+        lambda f: f["obs/t"].__delitem__("categories"),
+        lambda f: (
+            f["obs"].__setitem__("loop", h5py.SoftLink("/obs/loop")) or f["obs"].attrs.__setitem__("_index", "loop")
+        ),
+    ],
+)
+def test_layouts_that_are_damaged_name_the_file(tmp_path: Path, change: Any) -> None:
+    path = tmp_path / "a.h5ad"
+    write_h5ad(path, counts(1, 3, 2), obs={"t": (np.zeros(3, int), ["c"])})
+    with pytest.raises(leat.Error, match=r"a\.h5ad"):
+        edited(path, change)
+
+
+def test_tables_of_chunks_that_claim_too_much_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5ad"
+    write_h5ad(path, counts(1, 3, 2))
+
+    def change(file: Any) -> None:
+        del file["X/data"]
+        file["X"].create_dataset("data", shape=(30_000_000,), chunks=(1,), dtype="f4")
+
+    with pytest.raises(leat.CorruptError, match="says that it has 30000000 chunks, of which 0 are there"):
+        edited(path, change)
+
+
+def test_genes_in_common_of_many_are_found_quickly(tmp_path: Path) -> None:
+    r, paths = np.random.default_rng(0), []
+    for i in range(6):
+        paths.append(tmp_path / f"{i}.h5ad")
+        write_h5ad(paths[-1], sp.csr_matrix((2, 9000), dtype="f4"), var_names=names(*r.permutation(10_000)[:9000]))
+    common = leat.open(paths, genes="inner").genes
+    assert set(common) == set.intersection(*(set(leat.open(p).genes) for p in paths))
+    with pytest.raises(ValueError, match="'outer', 'inner' or a list"):
+        leat.open(paths[0], genes="outr")
+
+
+def test_rows_of_a_matrix_by_columns_follow_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5ad"
+    x = counts(5, 23, 11)
+    write_h5ad(path, x.tocsc())
+    leat.open(path)
+    kept = tmp_path / "a.h5ad.X.leat-rows"
+    raw = kept.read_bytes()
+    kept.write_bytes(raw[:200] + bytes(8) + raw[208:])  # pointers
+    assert np.array_equal(leat.open(path)[22]["X"].to_dense()[0], x.toarray()[22])
+    write_h5ad(path, (2 * x).tocsc())
+    assert np.array_equal(leat.open(path)[22]["X"].to_dense()[0], 2 * x.toarray()[22])

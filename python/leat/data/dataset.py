@@ -91,6 +91,10 @@ class Dataset:
         def __getattr__(self, name: str) -> Any:
             if name in ("fields", "features", "column_names"):  # Python would suggest a private name
                 raise AttributeError(f"a data set has no attribute {name!r}: its fields are in .schema")
+            if name == "genes":
+                raise AttributeError("this data set knows no names of genes")
+            if name == "var":
+                raise AttributeError("this data set is none of cells")
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
     @cached_property
@@ -106,12 +110,12 @@ class Dataset:
         if isinstance(of, Dataset):
             return of._known_cells()
         if of == "concat":
-            found = [d._known_cells() for d in self._recipe[1]]
-            first = found[0] if found else None
-            same = first is not None and all(
-                c is not None and c.genes is not None and np.array_equal(c.genes, first.genes) for c in found
-            )
-            return first if same else None
+            from .cells.opening import in_common
+
+            return in_common([d._known_cells() for d in self._recipe[1]])
+        if of == "zip":
+            found = [d for d in self._recipe[1].values() if d._known_cells() is not None]
+            return found[0]._known_cells() if len(found) == 1 else None
         return None
 
     def _genes_of(self, field: str) -> list[str] | None:

@@ -5,6 +5,8 @@ Sources: the specification of anndata's format, and what its versions 0.6 to 0.1
 
 from __future__ import annotations
 
+import contextlib
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -12,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import CorruptError, FormatError, UnsupportedError
+from ...errors import CorruptError, Error, FormatError, UnsupportedError
 from . import stored
 from .stored import Array, Rows, Stored, Texts
 
@@ -29,6 +31,10 @@ class Column:
     codes: Array | None = None
     categories: Texts | None = None
     valid: Array | None = None
+
+    @property
+    def length(self) -> int:
+        return self.values.count if isinstance(self.values, Texts) else 0 if self.values is None else len(self.values)
 
 
 @dataclass
@@ -50,6 +56,29 @@ class Part:
     raw_genes: Array | None = None
     var: dict[str, Array] = field(default_factory=dict)
     raw_var: dict[str, Array] = field(default_factory=dict)
+
+
+def _apart(columns: dict[str, Column]) -> None:
+    """Columns whose names are those of what leat adds to another one, get another name."""
+    for name in list(columns):
+        base, _, last = name.rpartition(".")
+        other = columns.get(base)
+        added = {"code": other.codes, "valid": other.valid} if other is not None else {}
+        if added.get(last) is not None:
+            columns[f"{name}_"] = columns.pop(name)
+
+
+def named(names: Any) -> dict[str, str]:
+    """Names of fields for names of columns; of two that would be one the second gets ``_2``."""
+    found: dict[str, str] = {}
+    for name in names:
+        wanted = base = stored.field_name(name)
+        number = 1
+        while wanted in found:
+            number += 1
+            wanted = f"{base}_{number}"
+        found[wanted] = name
+    return found
 
 
 Describe = Callable[[Any], Stored]
@@ -74,6 +103,20 @@ def is_array(node: Any) -> bool:
     return hasattr(node, "dtype")
 
 
+FAULTS = (KeyError, IndexError, ValueError, TypeError, AttributeError, RuntimeError, OSError, EOFError, zlib.error)
+
+
+@contextlib.contextmanager
+def readable(path: str) -> Iterator[None]:
+    """What is not as the layout has it is an error that names the file."""
+    try:
+        yield
+    except Error:
+        raise
+    except FAULTS as e:
+        raise CorruptError(f"{path} is not as its format has it: {type(e).__name__}: {e}") from e
+
+
 class Reader:
     """Reads a group that anndata wrote. `describe`: where an array lies."""
 
@@ -82,6 +125,10 @@ class Reader:
 
     def read(self, wanted: Callable[[str], bool]) -> Part:
         """`wanted`: whether a field is to be read, by its name."""
+        with readable(self.path):
+            return self._read(wanted)
+
+    def _read(self, wanted: Callable[[str], bool]) -> Part:
         part = Part(self.path)
         if "X" not in self.root and "obs" not in self.root:
             raise FormatError(f"{self.path} has neither X nor obs: it is no file of anndata")
@@ -93,6 +140,11 @@ class Reader:
         for name, column in columns.items():
             if wanted(f"obs.{name}") or wanted(f"obs.{name}.code") or wanted(f"obs.{name}.valid"):
                 part.columns[f"obs.{name}"] = column()
+        _apart(part.columns)
+        for name, one in part.columns.items():
+            n = len(one.codes) if one.codes is not None else one.length
+            if n != part.count:
+                raise CorruptError(f"{self.path}, {name} has {n} values, and there are {part.count} cells")
         part.columns["name"] = Column(Texts.of(names))
         part.genes, var = self.table("var")
         part.var = {name: self.plain(column()) for name, column in var.items()}
@@ -114,13 +166,20 @@ class Reader:
         return {} if is_array(node) else node
 
     def values(self, node: Any) -> Any:
-        """All of an array. leat decodes what h5py's library has no filter for."""
+        """All of an array. leat decodes numbers that h5py's library has no filter for."""
         try:
             return node[:]
-        except OSError:
-            if node.dtype.kind not in "biuf":
-                raise
-            return self.describe(node).read()
+        except OSError as e:
+            if node.dtype.kind in "biuf":
+                return self.describe(node).read()
+            what = f"{self.path}, {str(node.name).strip('/')}"
+            try:
+                import hdf5plugin  # type: ignore[import-not-found]  # noqa: F401  (gives filters to h5py's library)
+            except ImportError:
+                raise UnsupportedError(
+                    f"{what} holds text that h5py cannot decode ({e}): pip install hdf5plugin, whose filters it uses"
+                ) from e
+            return node[:]
 
     # --- matrices -----------------------------------------------------------------------------------------------------
     def matrices(self) -> Iterator[tuple[str, Any]]:
@@ -132,10 +191,10 @@ class Reader:
             yield "raw.X", self.root["raw.X"]
         for group in ("layers", "obsm"):
             node = self.group(group)
-            for key in sorted(node.keys()):
+            for as_field, key in named(sorted(node.keys())).items():
                 child = node[key]
                 if is_array(child) or encoding(child) in ("csr_matrix", "csc_matrix"):
-                    yield f"{group}.{stored.field_name(key)}", child
+                    yield f"{group}.{as_field}", child
 
     def rows(self, name: str, node: Any, count: int) -> Rows:
         kind = encoding(node) or text(node.attrs.get("h5sparse_format", ""))
@@ -182,7 +241,7 @@ class Reader:
         names = found.values if isinstance(found.values, Texts) else None
         listed = texts(self.plain(found)) if names is None else self.plain(found)
         columns: dict[str, Callable[[], Column]] = {
-            stored.field_name(c): partial(self.column, node, c) for c in order if c in node
+            as_field: partial(self.column, node, c) for as_field, c in named(c for c in order if c in node).items()
         }
         return listed, columns
 
@@ -199,7 +258,7 @@ class Reader:
                 return Column(None, values.astype(np.int32), Texts.of(texts(self.root["uns"][key][:])))
             return self.numbers_or_texts(values, f"{name}/{c}")
 
-        columns: dict[str, Callable[[], Column]] = {stored.field_name(c): partial(column, c) for c in names}
+        columns: dict[str, Callable[[], Column]] = {f: partial(column, c) for f, c in named(names).items()}
         return texts(index), columns
 
     def column(self, table: Any, name: str) -> Column:
@@ -232,7 +291,8 @@ class Reader:
     def labels(self, node: Any, what: str) -> Array:
         if not is_array(node):
             return self.plain(self.numbers_or_texts(node["values"][:], what))
-        return texts(node[:].tolist() if node.dtype.kind in "biuf" else node[:])
+        found = self.values(node)
+        return texts(found.tolist() if node.dtype.kind in "biuf" else found)
 
     def codes(self, values: Any, n: int, what: str) -> Array:
         found = np.asarray(values)

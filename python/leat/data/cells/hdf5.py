@@ -13,6 +13,8 @@ from .stored import CHUNK, Stored
 
 #: registered numbers of filters
 _DEFLATE, _SHUFFLE, _FLETCHER32, _LZF, _BLOSC, _ZSTD = 1, 2, 3, 32000, 32001, 32015
+#: a table of more chunks than these has to have written some of them
+MOST_CHUNKS = 1 << 20
 _NAMES = {4: "szip", 5: "nbit", 6: "scale-offset", 307: "bzip2", 32004: "lz4", 32008: "bitshuffle", 32026: "blosc2"}
 
 
@@ -88,17 +90,29 @@ class File:
 
     def _table(self, array: Any, what: str) -> np.ndarray[Any, Any]:
         grid = [-(-n // c) for n, c in zip(array.shape, array.chunks, strict=True)]
-        table = np.zeros(int(np.prod(grid, dtype=object)), CHUNK)
+        n = int(np.prod(grid, dtype=object))
+        if n > MOST_CHUNKS and n > 16 * array.id.get_num_chunks():
+            raise CorruptError(f"{what} says that it has {n} chunks, of which {array.id.get_num_chunks()} are there")
+        table = np.zeros(n, CHUNK)
         table["offset"] = stored.MISSING
         steps = np.cumprod([1, *grid[:0:-1]])[::-1].tolist()
         chunk = array.chunks
+        wrong = list[str]()
 
         def take(info: Any) -> None:
-            at = sum(o // c * s for o, c, s in zip(info.chunk_offset, chunk, steps, strict=True))
+            place = info.chunk_offset
+            if any(o % c or o // c >= g for o, c, g in zip(place, chunk, grid, strict=True)):
+                wrong.append(f"a chunk is at {place}, and chunks are {chunk} in {array.shape}")
+                return
+            at = sum(o // c * s for o, c, s in zip(place, chunk, steps, strict=True))
+            if table["offset"][at] != stored.MISSING:
+                wrong.append(f"two chunks are at {place}")
             table[at] = (info.byte_offset, info.size, 0, info.filter_mask)
 
         try:
             array.id.chunk_iter(take)
         except (RuntimeError, OSError) as e:
             raise CorruptError(f"{what}: its table of chunks is damaged: {e}") from e
+        if wrong:
+            raise CorruptError(f"{what}: its table of chunks is damaged: {wrong[0]}")
         return table

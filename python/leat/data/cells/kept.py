@@ -1,6 +1,6 @@
 """What one look at a file of cells has found, kept for the next opening: where its chunks lie, its cells, its genes.
 
-    "leat-cells1" | length of JSON, 8 bytes | checksum, 32 bytes | JSON | arrays, each at a multiple of 64
+    "leat-cells2" | length of JSON, 8 bytes | checksum, 32 bytes | JSON | arrays, each at a multiple of 64
 
 The file tells the source by its size and its time. It lies beside the source, or in `index_dir`. Nobody needs it.
 """
@@ -12,6 +12,7 @@ import json
 import logging
 import os
 import secrets
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from . import stored
 from .anndata import Column, Part
 from .stored import Array, Rows, Stored, Texts
 
-_MAGIC = b"leat-cells1\0\0\0\0\0"
+_MAGIC = b"leat-cells2\0\0\0\0\0"
 _HEAD = len(_MAGIC) + 8 + 32
 #: cells from which on it is kept beside the file
 WORTH = 10_000
@@ -68,18 +69,36 @@ def _of_column(c: Column, arrays: _Arrays) -> dict[str, Any]:
 
 
 def _of_var(var: dict[str, Array], arrays: _Arrays) -> dict[str, Any]:
-    return {
-        n: arrays.put(v) if v.dtype.kind in "biuf" else arrays.texts(v)
-        for n, v in var.items()
-        if v.dtype.kind in "biuf" or all(isinstance(t, str) for t in v)
-    }
+    """Texts have a third array: which of them are there. Numbers with missing ones among them are left out."""
+    found: dict[str, Any] = {}
+    for name, values in var.items():
+        if values.dtype.kind in "biuf":
+            found[name] = arrays.put(values)
+        elif all(t is None or isinstance(t, str) for t in values):
+            found[name] = [*arrays.texts(values), arrays.put(np.array([t is not None for t in values], bool))]
+    return found
 
 
-def save(place: str, part: Part) -> None:
-    """Writes what is known of a file that is one file; a failure is a line in the log."""
+def save(
+    place: str,
+    part: Part,
+    format: str,  # noqa: A002
+    facts: tuple[Array, Array],
+    chosen: Sequence[str] | None,
+) -> None:
+    """Writes what is known of a file that is one file; a failure is a line in the log.
+
+    Args:
+        facts: its size and time before it was read: one that was changed since is not kept.
+        chosen: the fields that were read; None: all.
+    """
     arrays = _Arrays()
     sizes, times = stored.facts_of([part.path])
+    if (sizes[0], times[0]) != (facts[0][0], facts[1][0]):
+        return
     told = {
+        "format": format,
+        "chosen": None if chosen is None else sorted(chosen),
         "size": int(sizes[0]),
         "time": int(times[0]),
         "count": part.count,
@@ -115,37 +134,61 @@ def save(place: str, part: Part) -> None:
         logging.getLogger("leat").warning("%s stays unwritten: %s; the next opening reads the file anew", place, e)
 
 
-def load(place: str, path: str) -> Part | None:
-    """What was kept of a file; None: there is none, or it is of another file."""
+def load(
+    place: str,
+    path: str,
+    format: str,  # noqa: A002
+    chosen: Sequence[str] | None,
+) -> Part | None:
+    """What was kept of a file; None: there is none, or it is of another file, of other fields, or damaged."""
     try:
         with open(place, "rb") as file:
             head = file.read(_HEAD)
             n = int.from_bytes(head[16:24], "little")
             if head[:16] != _MAGIC or n > os.fstat(file.fileno()).st_size:
                 return None
-            rest: Any = np.memmap(file, np.uint8, "r", _HEAD)
-        if hashlib.blake2b(rest, digest_size=32).digest() != head[24:]:
+            rest = np.fromfile(file, np.uint8)  # not mapped: others may write to it
+        if hashlib.blake2b(rest.data, digest_size=32).digest() != head[24:]:
             return None
         told = json.loads(rest[:n].tobytes())
         sizes, times = stored.facts_of([path])
-    except (OSError, ValueError):
+        if (told["size"], told["time"], told["format"]) != (int(sizes[0]), int(times[0]), format):
+            return None
+        if told["chosen"] is not None and (chosen is None or not set(chosen) <= set(told["chosen"])):
+            return None
+        return _part(told, rest, n, path, sizes, times)
+    except (OSError, ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError):
         return None
-    if (told["size"], told["time"]) != (int(sizes[0]), int(times[0])):
-        return None
+
+
+def _part(told: Any, rest: Array, n: int, path: str, sizes: Array, times: Array) -> Part:
+    """Of a description whose checksum is right; what does not fit together is an error of some kind all the same."""
 
     def array(i: int | None) -> Any:
         if i is None:
             return None
         kind, shape, at = told["arrays"][i]
         dtype = stored.CHUNK if kind == "chunks" else np.dtype(kind)
-        size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        if at < 0 or min(shape, default=0) < 0 or dtype.hasobject:
+            raise ValueError("no such array")
+        size = int(np.prod(shape, dtype=object)) * dtype.itemsize
         return rest[n + at : n + at + size].view(dtype).reshape(shape)
 
     def texts(pair: Any) -> Texts:
-        return Texts(array(pair[0]), array(pair[1]))
+        values, offsets = array(pair[0]), array(pair[1])
+        if values.dtype != np.uint8 or offsets.dtype != np.int64 or len(offsets) < 1:
+            raise ValueError("no texts")
+        if offsets[0] != 0 or np.any(np.diff(offsets) < 0) or offsets[-1] > len(values):
+            raise ValueError("no texts")
+        return Texts(values, offsets)
 
     def names(pair: Any) -> Array | None:
-        return None if pair is None else texts(pair).strings()
+        if pair is None:
+            return None
+        found = texts(pair).strings()
+        if len(pair) > 2 and pair[2] is not None:
+            found[~array(pair[2]).astype(bool)] = None
+        return found
 
     def described(d: dict[str, Any]) -> Stored:
         filters = tuple((int(k), int(a)) for k, a in d["filters"])

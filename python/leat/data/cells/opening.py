@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import os
 import warnings
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Literal
@@ -22,16 +24,21 @@ from .remote import is_remote
 from .stored import Array, Texts
 
 Genes = Literal["outer", "inner"] | Sequence[str] | None
+_LONGEST = 63  # bytes of a field's name
 HDF5 = (".h5ad", ".h5", ".hdf5", ".he5")
 
 
 def read_parts(
     path: str,
     format: str,  # noqa: A002
-    wanted: Callable[[str], bool],
+    chosen: Sequence[str] | None,
     options: dict[str, Any],
 ) -> list[Part]:
-    """What a file has, of the fields that are wanted; one of SCDL may have several lists of genes."""
+    """What a file has, of the fields that are chosen; one of SCDL may have several lists of genes."""
+
+    def wanted(name: str) -> bool:
+        return chosen is None or name in chosen
+
     if format == "scdl" and not is_remote(path):
         from .scdl import read
 
@@ -39,13 +46,13 @@ def read_parts(
     index_dir: str | None = options.get("index_dir")
     place = kept.place_of(path, "", index_dir)
     lasting = format in ("h5ad", "10x") and options.get("genome") is None and os.path.isfile(path)
-    found = kept.load(place, path) if lasting else None
+    found = kept.load(place, path, format, chosen) if lasting else None
     if found is None:
+        facts = stored.facts_of([path]) if lasting else None
         found = _read_part(path, format, wanted, options)
-        if lasting and (index_dir is not None or found.count >= kept.WORTH):
-            found = _read_part(path, format, lambda _: True, options)
-            if kept.can_be_kept(found):
-                kept.save(place, found)
+        worth = index_dir is not None or found.count >= kept.WORTH
+        if facts is not None and worth and kept.can_be_kept(found):
+            kept.save(place, found, format, facts, chosen)
     found.fields = {name: rows for name, rows in found.fields.items() if wanted(name)}
     found.columns = {
         name: c
@@ -89,12 +96,10 @@ def open_cells(
     options: dict[str, Any],
 ) -> Dataset:
     """A data set of files of one format, one after the other."""
+    if isinstance(genes, str) and genes not in ("outer", "inner"):
+        raise ValueError(f"genes is 'outer', 'inner' or a list of names, not {genes!r}")
     chosen = None if fields is None else list(fields)
-
-    def wanted(name: str) -> bool:
-        return chosen is None or name in chosen
-
-    parts = [part for path in paths for part in read_parts(path, format, wanted, options)]
+    parts = [part for path in paths for part in read_parts(path, format, chosen, options)]
     joined = Joined(parts, genes, gene_key)
     names = joined.names(chosen)
     datasets = [joined.dataset(i, names) for i in range(len(parts))]
@@ -121,19 +126,46 @@ class Cells:
         self.files, self.in_all = len(joined.parts), joined.in_all()
 
 
+def in_common(all_cells: Sequence[Cells | None]) -> Cells | None:
+    """What holds for all data sets that are joined by :func:`leat.concat`: the rest is not known."""
+    known = [c for c in all_cells if c is not None]
+    if not known or len(known) < len(all_cells):
+        return None
+
+    def same(arrays: list[Array | None]) -> bool:
+        first = arrays[0]
+        return all(first is not None and a is not None and np.array_equal(a, first) for a in arrays)
+
+    found = copy.copy(known[0])
+    if not same([c.genes for c in known]):
+        found.genes, found.var, found.in_all = None, {}, 0
+    if not same([c.raw_genes for c in known]):
+        found.raw_genes = None
+    found.files = sum(c.files for c in known)
+    first = known[0].categories
+    found.categories = {n: labels for n, labels in first.items() if all(c.categories.get(n) == labels for c in known)}
+    return found
+
+
 class Joined:
     """Files whose fields and genes are brought together."""
 
     def __init__(self, parts: list[Part], genes: Genes, gene_key: str | None) -> None:
         self.parts, self.categories = parts, dict[str, list[str]]()
-        keys = [_keys(p.path, p.genes, p.var, gene_key) for p in parts]
-        raw = [_keys(p.path, p.raw_genes, p.raw_var, gene_key) for p in parts]
-        self.genes, self.maps = _unified([p.path for p in parts], keys, genes, "X")
+        paths = [p.path for p in parts]
+        self.genes: Array | None = None
         self.raw_genes: Array | None = None
+        self.maps: list[Array | None] = [None] * len(parts)
         self.raw_maps: list[Array | None] = [None] * len(parts)
+        one = len(parts) == 1 and genes is None
+        if one or any(n == "X" or n.startswith("layers.") for p in parts for n in p.fields):
+            keys = [_keys(p.path, "X", p.genes, p.var, gene_key) for p in parts]
+            self.genes, self.maps = _unified(paths, keys, genes, "X")
         if any("raw.X" in p.fields for p in parts):
-            self.raw_genes, self.raw_maps = _unified([p.path for p in parts], raw, genes, "raw.X")
+            keys = [_keys(p.path, "raw.X", p.raw_genes, p.raw_var, gene_key) for p in parts]
+            self.raw_genes, self.raw_maps = _unified(paths, keys, genes, "raw.X")
         self.var = self._var()
+        self.named = {"X": _hash_of(self.genes), "raw.X": _hash_of(self.raw_genes)}
         self._unify_types()
         self.codes: list[dict[str, Array]] = [{} for _ in parts]
         self._unify_categories()
@@ -215,6 +247,12 @@ class Joined:
                         raise KeyError(f"{part.path} has no field {name!r}: it has {', '.join(kinds)}")
             names = chosen
         else:
+            long = [n for n in each[0] if len(n.encode()) > _LONGEST]
+            if long:
+                warnings.warn(
+                    f"fields with names of more than {_LONGEST} bytes are left out: {', '.join(long)}", stacklevel=4
+                )
+                each = [{n: k for n, k in kinds.items() if n not in long} for kinds in each]
             names = [n for n in each[0] if all(n in kinds for kinds in each)]
             lost = sorted({n for kinds in each for n in kinds} - set(names))
             if lost:
@@ -251,7 +289,8 @@ class Joined:
 
     def _field(self, part: Part, i: int, name: str) -> Dataset:
         if name in part.fields:
-            return stored.dataset_of(name, part.fields[name])
+            genes = b"" if name.startswith("obsm.") else self.named["raw.X" if name == "raw.X" else "X"]
+            return stored.dataset_of(name, part.fields[name], genes)
         base, _, last = name.rpartition(".")
         if name not in part.columns:
             column = part.columns[base]
@@ -272,12 +311,19 @@ def _column(name: str, column: Column) -> Dataset:
     return made.of_arrays(None, {name: np.ascontiguousarray(values)}, known.hexdigest())
 
 
-def _keys(path: str, genes: Array | None, var: dict[str, Array], key: str | None) -> Array | None:
+def _hash_of(genes: Array | None) -> bytes:
+    return b"" if genes is None else hashlib.blake2b("\0".join(map(str, genes)).encode(), digest_size=16).digest()
+
+
+def _keys(path: str, what: str, genes: Array | None, var: dict[str, Array], key: str | None) -> Array | None:
     """What tells the genes of a file apart."""
     if genes is None or key is None:
         return genes
     if key not in var:
-        raise InvalidError(f"{path} has no column {key!r} about its genes: it has {', '.join(var) or 'none'}")
+        raise InvalidError(
+            f"{path} has no column {key!r} about its genes of {what}: it has {', '.join(var) or 'none'}; fields= "
+            f"leaves {what} out"
+        )
     return var[key]
 
 
@@ -295,16 +341,15 @@ def _unified(
         return keys[0], [None] * len(keys)
     for path, names in zip(paths, lists, strict=True):
         if len(set(names)) != len(names):
-            twice = next(n for i, n in enumerate(names) if n in names[:i])
+            twice = next(name for name, n in Counter(names).items() if n > 1)
             raise InvalidError(
                 f"{path}: gene {twice!r} stands twice among the genes of {what}, so that genes cannot be matched: "
                 "name a column that tells them apart by gene_key="
             )
     if isinstance(genes, str):
-        if genes not in ("outer", "inner"):
-            raise ValueError(f"genes is 'outer', 'inner' or a list of names, not {genes!r}")
         union = dict.fromkeys(g for names in lists for g in names)
-        wanted = list(union) if genes == "outer" else [g for g in lists[0] if all(g in set(k) for k in lists[1:])]
+        others = [set(k) for k in lists[1:]]
+        wanted = list(union) if genes == "outer" else [g for g in lists[0] if all(g in k for k in others)]
     else:
         wanted = [str(g) for g in genes]
         known = {g for names in lists for g in names}

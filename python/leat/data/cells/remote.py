@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import io
 import re
 import urllib.error
@@ -36,12 +37,32 @@ class Remote(io.RawIOBase):
                 if answer.status != 206 or not told:
                     raise FileError(f"{self.url}: the server does not give parts of files (status {answer.status})")
                 self.size = int(told[1])
-                return bytes(answer.read())
+                n = max(min(self.size - block * BLOCK, BLOCK), 0)
+                found = bytes(answer.read(BLOCK + 1))
+                if len(found) != n:
+                    raise FileError(f"{self.url}: the server gave {len(found)} bytes where it was asked for {n}")
+                return found
+        except http.client.HTTPException as e:
+            raise FileError(f"{self.url} cannot be read: {e!r}") from e
         except urllib.error.HTTPError as e:
             kind = MissingFileError if e.code in (404, 410) else FileError
             raise kind(f"{self.url}: the server says {e.code} {e.reason}") from None
         except OSError as e:
             raise FileError(f"{self.url} cannot be read: {e}") from e
+
+    @classmethod
+    def opened(cls, url: str) -> Remote:
+        """One that stays, for pieces of the file that is being opened."""
+        if url not in _last:
+            _last.clear()
+            _last[url] = cls(url)
+        return _last[url]
+
+    def part(self, at: int, n: int) -> bytes:
+        """Bytes from a place on; fewer at the end."""
+        self.seek(at)
+        found = bytearray(n)
+        return bytes(found[: self.readinto(found)])
 
     def readable(self) -> bool:
         return True
@@ -73,3 +94,6 @@ class Remote(io.RawIOBase):
             done += len(part)
             self.at += len(part)
         return done
+
+
+_last: dict[str, Remote] = {}

@@ -17,6 +17,9 @@ from ..dataset import Dataset
 Array = np.ndarray[Any, Any]
 CHUNK = np.dtype([("offset", "<u8"), ("bytes", "<u8"), ("file", "<u4"), ("mask", "<u4")])
 MISSING = 2**64 - 1
+#: pieces of an array that its fingerprint is made of, and bytes of each
+_SAMPLES, _SAMPLE = 16, 4096
+_MOST_TEXT = 4 << 30
 #: of enum leat_stored_filter_kind
 ZLIB, GZIP, ZSTD, LZF, BLOSC, SHUFFLE, FLETCHER32, CRC32C, SWAP, DEFLATE = range(1, 11)
 
@@ -53,6 +56,10 @@ class Stored:
     def raw(self, keep: list[Any]) -> tuple[Any, ...]:
         """As the extension takes it; `keep` gets what holds its tables."""
         tables = [None if t is None else np.ascontiguousarray(t) for t in (self.chunks, self.sizes, self.times)]
+        lengths = (None, len(self.files), len(self.files))
+        for table, dtype, n in zip(tables, (CHUNK, np.uint64, np.int64), lengths, strict=True):
+            if table is not None and (table.dtype != dtype or table.ndim != 1 or n not in (None, len(table))):
+                raise ValueError(f"{self.name} is described by a table of {table.dtype}, shape {table.shape}")
         keep += tables
         at = [0 if t is None else t.__array_interface__["data"][0] for t in tables]
         n_chunks = 0 if tables[0] is None else len(tables[0])
@@ -74,10 +81,31 @@ class Stored:
         return out.reshape(self.shape) if n is None and first == 0 else out
 
     def add_to(self, known: Any) -> None:
-        """Adds what tells its content from another's to a hash: all but the paths and the times."""
+        """Adds what tells its content from another's to a hash: all but the paths and the times. Of the bytes it takes
+        some, as they are stored: the first, the last, and some between. Others of the same layout that differ elsewhere
+        have the same hash."""
         known.update(repr((self.name, self.dtype.str, self.shape, self.chunk, self.offset, self.filters)).encode())
         for table in (self.chunks, self.sizes):
             known.update(b"" if table is None else np.ascontiguousarray(table).tobytes())
+        for path, at, n in self._samples():
+            known.update(_bytes_of(path, at, n))
+
+    def _samples(self) -> list[tuple[str, int, int]]:
+        """Pieces of its bytes: file, place, length."""
+        if self.chunks is None:
+            n = min(_SAMPLE, self.nbytes)
+            parts = np.linspace(0, self.nbytes - n, _SAMPLES).astype(np.int64).tolist()
+            return [(self.files[0], self.offset + p, n) for p in dict.fromkeys(parts)]
+        there = np.flatnonzero(self.chunks["offset"] != MISSING)
+        if not len(there):
+            return []
+        found = []
+        for i in dict.fromkeys(there[np.linspace(0, len(there) - 1, _SAMPLES).astype(np.int64)].tolist()):
+            chunk = self.chunks[i]
+            n = min(int(chunk["bytes"]), _SAMPLE)
+            middle = (int(chunk["bytes"]) - n) // 2
+            found.append((self.files[int(chunk["file"])], int(chunk["offset"]) + middle, n))
+        return found
 
 
 @dataclass(frozen=True)
@@ -156,24 +184,29 @@ class Texts:
 
     def take(self, codes: Array) -> Texts:
         """The texts of these numbers; below 0: an empty one."""
-        good = codes >= 0
-        lengths = np.where(good, np.diff(self.offsets)[codes] if self.count else 0, 0)
+        raw, at = self.values.tobytes(), self.offsets.tolist()
+        texts = [raw[a:b] for a, b in zip(at, at[1:], strict=False)] + [b""]  # -1 is the last one
         offsets = np.zeros(len(codes) + 1, np.int64)
-        np.cumsum(lengths, out=offsets[1:])
-        begins = np.where(good, self.offsets[:-1][codes] if self.count else 0, 0)
-        place = np.arange(int(offsets[-1])) - np.repeat(offsets[:-1] - begins, lengths)
-        return Texts(self.values[place], offsets)
+        np.cumsum(np.array([len(t) for t in texts], np.int64)[codes], out=offsets[1:])
+        if offsets[-1] > _MOST_TEXT:
+            raise InvalidError(
+                f"labels of {offsets[-1]} bytes in all: fields= names the numbers, .code, in their place"
+            )
+        return Texts(np.frombuffer(b"".join(map(texts.__getitem__, codes.tolist())), np.uint8), offsets)
 
 
-def dataset_of(name: str, rows: Rows) -> Dataset:
-    """A data set with one field."""
-    known = hashlib.blake2b(digest_size=16)
+def dataset_of(name: str, rows: Rows, columns_are: bytes = b"") -> Dataset:
+    """A data set with one field. `columns_are`: what its columns are, for the fingerprint."""
+    known = hashlib.blake2b(columns_are, digest_size=16)
     rows.add_to(known)
     keep: list[Any] = [rows]
     values = rows.values.raw(keep)
     columns = None if rows.columns is None else rows.columns.raw(keep)
     pointers = None if rows.pointers is None else np.ascontiguousarray(rows.pointers, np.int64)
-    tables = [pointers, rows.map]
+    columns_map = None if rows.map is None else np.ascontiguousarray(rows.map, np.int32)
+    if columns_map is not None and columns_map.shape != (rows.n,):
+        raise ValueError(f"{name} has {rows.n} columns, and {columns_map.shape} are mapped")
+    tables = [pointers, columns_map]
     keep += tables
     at = [0 if t is None else t.__array_interface__["data"][0] for t in tables]
     dtype = "" if rows.columns is None else _schema.dtype_name(rows.columns.dtype)
@@ -192,6 +225,19 @@ def dataset_of(name: str, rows: Rows) -> Dataset:
         keep,
     )
     return Dataset(handle, ("stored", name, rows))
+
+
+def _bytes_of(path: str, at: int, n: int) -> bytes:
+    from .remote import Remote, is_remote
+
+    if is_remote(path):
+        return Remote.opened(path).part(at, n)
+    try:
+        with open(path, "rb") as file:
+            file.seek(at)
+            return file.read(n)
+    except OSError:  # reading the rows says so
+        return b""
 
 
 def field_name(name: str) -> str:

@@ -13,11 +13,16 @@ from typing import Any
 import numpy as np
 
 from ...errors import CorruptError, FormatError, InvalidError
-from .anndata import Column, Part, texts
+from .anndata import Column, Part, readable, texts
 from .hdf5 import File
 from .stored import Array, Rows, Texts, field_name
 
 _V3 = ("id", "name", "feature_type", "genome")
+
+
+def _like(node: Any, ids: Any) -> bool:
+    """Whether a node is an array about each gene."""
+    return hasattr(node, "shape") and node.shape == ids.shape
 
 
 def _part(path: str, rows: Rows | None, barcodes: Array, var: dict[str, Array], ids: str) -> Part:
@@ -39,12 +44,17 @@ def read_h5(file: File, wanted: Callable[[str], bool], genome: str | None) -> Pa
     Args:
         genome: of a file of version 2, its group; of version 3 the genes of that genome alone. None: the only one.
     """
+    with readable(file.path):
+        return _read_h5(file, wanted, genome)
+
+
+def _read_h5(file: File, wanted: Callable[[str], bool], genome: str | None) -> Part:
     path, root = file.path, file.root
     if "matrix" in root:
         group, genes = root["matrix"], root["matrix"].get("features")
         if genes is None:
             raise FormatError(f"{path}: matrix has no features: this is no file of 10x Genomics")
-        var = {field_name(k): texts(genes[k][:]) for k in genes if k in _V3 or genes[k].shape == genes["id"].shape}
+        var = {field_name(k): texts(genes[k][:]) for k in genes if k in _V3 or _like(genes[k], genes["id"])}
         ids = "id"
     else:
         groups = {k: g for k, g in root.items() if hasattr(g, "keys") and "indptr" in g and "barcodes" in g}
@@ -83,7 +93,7 @@ def _of_genome(part: Part, var: dict[str, Array], genome: str) -> Part:
 
 def _lines(path: str) -> list[str]:
     opened: Any = gzip.open if path.endswith(".gz") else open
-    with opened(path, "rt") as file:
+    with opened(path, "rt", encoding="utf-8", errors="replace") as file:
         return [line.rstrip("\r\n") for line in file]
 
 
@@ -96,6 +106,11 @@ def _there(folder: str, *names: str) -> str:
 
 
 def read_folder(folder: str, wanted: Callable[[str], bool], genome: str | None, index_dir: str | None) -> Part:
+    with readable(folder):
+        return _read_folder(folder, wanted, genome, index_dir)
+
+
+def _read_folder(folder: str, wanted: Callable[[str], bool], genome: str | None, index_dir: str | None) -> Part:
     from .matrix_market import by_cells
 
     if genome is not None:

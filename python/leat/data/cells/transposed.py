@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
+import hashlib
+import logging
 import os
 import secrets
 import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ...errors import CorruptError
+from ...errors import CorruptError, FileError
 from . import stored
 from .kept import place_of
 from .stored import Array, Rows, Stored
@@ -38,104 +43,168 @@ def by_rows(path: str, name: str, found: Rows, n_rows: int, index_dir: str | Non
             rows, values = (a.read(begin, end - begin) for a in (found.columns, found.values) if a is not None)
             yield rows, columns.astype(np.int32), values
 
-    dtype = found.values.dtype
-    return sorted_rows(path, name, slabs, total, n_rows, found.n, dtype, index_dir)
+    known = hashlib.blake2b(digest_size=32)
+    found.add_to(known)
+    for array in (found.values, found.columns):
+        known.update(b"" if array.times is None else array.times.tobytes())
+    made_of = Source(path, name, known.digest(), total, n_rows, found.n, found.values.dtype)
+    return sorted_rows(made_of, slabs, index_dir)
 
 
-def sorted_rows(
-    path: str,
-    name: str,
-    slabs: Callable[[], Iterator[Slab]],
-    total: int,
-    n_rows: int,
-    n_columns: int,
-    dtype: np.dtype[Any],
-    index_dir: str | None,
-) -> Rows:
+@dataclass(frozen=True)
+class Source:
+    """What rows are made of.
+
+    Attributes:
+        key: 32 bytes that change when it does.
+        total: values. dtype: theirs.
+    """
+
+    path: str
+    name: str
+    key: bytes
+    total: int
+    n_rows: int
+    n_columns: int
+    dtype: np.dtype[Any]
+
+    @property
+    def head(self) -> bytes:
+        told = np.array([self.total, self.n_rows, self.n_columns, self.dtype.num], np.int64)
+        return _MAGIC + self.key + told.tobytes()
+
+    @property
+    def at_values(self) -> int:
+        return len(self.head) + _CHECKSUM + 8 * (self.n_rows + 1)
+
+    @property
+    def at_columns(self) -> int:
+        return (self.at_values + self.total * self.dtype.itemsize + 3) // 4 * 4
+
+    @property
+    def size(self) -> int:
+        return self.at_columns + 4 * self.total
+
+
+_MAGIC = b"leat-rows1".ljust(16, b"\0")
+_CHECKSUM = 32  # of the head and the pointers
+_temporary: list[tuple[int, str]] = []  # process and path
+
+
+@atexit.register
+def _remove() -> None:
+    for pid, path in _temporary:
+        if pid == os.getpid():
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+
+
+def sorted_rows(source: Source, slabs: Callable[[], Iterator[Slab]], index_dir: str | None) -> Rows:
     """Rows of values that come in another order: they are counted, then written where they belong.
 
     Args:
         slabs: gives all values, each time it is called.
     """
-    sizes, times = stored.facts_of([path])
-    kept = place_of(path, name, index_dir)
-    facts = np.array([int(sizes[0]), int(times[0]), total, n_rows, n_columns, dtype.num], np.int64)
-    head = 8 * (len(facts) + n_rows + 1)
-    body = head + total * (dtype.itemsize + 4)
-    made = _load(kept, facts, n_rows, body)
-    if made is None:
-        kept, pointers = _write(kept, facts, slabs, total, n_rows, dtype, path, name)
-    else:
-        pointers = made
-    kept_sizes, kept_times = stored.facts_of([kept])
-    at_columns = (head + total * dtype.itemsize + 3) // 4 * 4
-    values = Stored(f"{name}/data", dtype, (total,), (kept,), offset=head, sizes=kept_sizes, times=kept_times)
-    columns = Stored(
-        f"{name}/indices", np.dtype(np.int32), (total,), (kept,), offset=at_columns, sizes=kept_sizes, times=kept_times
-    )
-    return Rows(values, columns, pointers, n_columns)
+    kept = place_of(source.path, source.name, index_dir)
+    pointers = _load(kept, source)
+    if pointers is None:
+        kept, pointers = _write(kept, source, slabs)
+    sizes, times = stored.facts_of([kept])
+    where: dict[str, Any] = {"shape": (source.total,), "files": (kept,), "sizes": sizes, "times": times}
+    values = Stored(f"{source.name}/data", source.dtype, offset=source.at_values, **where)
+    columns = Stored(f"{source.name}/indices", np.dtype(np.int32), offset=source.at_columns, **where)
+    return Rows(values, columns, pointers, source.n_columns)
 
 
-def _load(kept: str, facts: Array, n_rows: int, body: int) -> Array | None:
+def _checksum(source: Source, pointers: Array) -> bytes:
+    return hashlib.blake2b(source.head + pointers.tobytes(), digest_size=_CHECKSUM).digest()
+
+
+def _load(kept: str, source: Source) -> Array | None:
     try:
         with open(kept, "rb") as file:
-            head = np.fromfile(file, np.int64, len(facts) + n_rows + 1)
+            head, checksum = file.read(len(source.head)), file.read(_CHECKSUM)
+            pointers = np.fromfile(file, np.int64, source.n_rows + 1)
             size = os.fstat(file.fileno()).st_size
     except OSError:
         return None
-    good = len(head) == len(facts) + n_rows + 1 and np.array_equal(head[: len(facts)], facts)
-    return head[len(facts) :] if good and size == (body + 3) // 4 * 4 else None
+    good = head == source.head and len(pointers) == source.n_rows + 1 and size == source.size
+    return pointers if good and checksum == _checksum(source, pointers) else None
 
 
-def _write(
-    kept: str,
-    facts: Array,
-    slabs: Callable[[], Iterator[Slab]],
-    total: int,
-    n_rows: int,
-    dtype: np.dtype[Any],
-    path: str,
-    name: str,
-) -> tuple[str, Array]:
-    counts = np.zeros(n_rows, np.int64)
-    for rows, _, _ in slabs():
-        if len(rows) and (rows.min() < 0 or rows.max() >= n_rows):
-            raise CorruptError(f"{path}, {name} has a value of row {int(rows.max())}, and there are {n_rows} rows")
-        counts += np.bincount(rows, minlength=n_rows)
-    pointers = np.zeros(n_rows + 1, np.int64)
-    np.cumsum(counts, out=pointers[1:])
-    head = 8 * (len(facts) + n_rows + 1)
-    at_columns = (head + total * dtype.itemsize + 3) // 4 * 4
-    folder = os.path.dirname(kept)
+def _room(kept: str, source: Source) -> tuple[int, str, str]:
+    """A new file that has room for the rows: its handle, its path, and the path that it gets; that is its own if it is
+    for this process only."""
+    partial = f"{kept}.{secrets.token_hex(4)}.partial"
+    handle = -1
     try:
-        os.makedirs(folder, exist_ok=True)
-        partial = f"{kept}.{secrets.token_hex(4)}.partial"
+        os.makedirs(os.path.dirname(kept) or ".", exist_ok=True)
         handle = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
-    except OSError:  # for this process only
-        handle, partial = tempfile.mkstemp(prefix="leat-rows-")
-        kept = partial
+        os.posix_fallocate(handle, 0, source.size)
+        return handle, partial, kept
+    except OSError as e:
+        why = e
+        if handle >= 0:
+            os.close(handle)
+            os.unlink(partial)
+    handle, path = tempfile.mkstemp(prefix="leat-rows-")
+    _temporary.append((os.getpid(), path))
+    try:
+        os.posix_fallocate(handle, 0, source.size)
+    except OSError as e:
+        os.close(handle)
+        os.unlink(path)
+        raise FileError(
+            f"{source.path}, {source.name} is stored by columns: its rows take {source.size} bytes, and neither {kept} "
+            f"({why.strerror}) nor {path} ({e.strerror}) has room: name another folder by index_dir="
+        ) from e
+    logging.getLogger("leat").warning("%s stays unwritten: %s; rows are made anew by each process", kept, why)
+    return handle, path, path
+
+
+def _write(kept: str, source: Source, slabs: Callable[[], Iterator[Slab]]) -> tuple[str, Array]:
+    pointers = np.zeros(source.n_rows + 1, np.int64)
+    for rows, _, _ in slabs():
+        wrong = rows[(rows < 0) | (rows >= source.n_rows)]
+        if len(wrong):
+            raise CorruptError(
+                f"{source.path}, {source.name} has a value of row {int(wrong[0])}, and there are {source.n_rows} rows"
+            )
+        pointers[1:] += np.bincount(rows, minlength=source.n_rows)
+    np.cumsum(pointers, out=pointers)
+    handle, partial, kept = _room(kept, source)
     try:
         with os.fdopen(handle, "r+b") as file:
-            file.truncate(at_columns + 4 * total)
-            file.write(facts.tobytes() + pointers.tobytes())
+            file.write(source.head + _checksum(source, pointers) + pointers.tobytes())
             file.flush()
-            if total:
-                values = np.memmap(file, dtype, "r+", head, (total,))
-                columns = np.memmap(file, np.int32, "r+", at_columns, (total,))
-                following = pointers[:-1].copy()
-                for rows, of_column, given in slabs():
-                    order = np.argsort(rows, kind="stable")
-                    sorted_ = rows[order]
-                    begins = np.flatnonzero(np.concatenate([[True], sorted_[1:] != sorted_[:-1]]))
-                    lengths = np.diff(np.append(begins, len(sorted_)))
-                    place = following[sorted_] + np.arange(len(sorted_)) - np.repeat(begins, lengths)
-                    values[place], columns[place] = given[order], of_column[order]
-                    following[sorted_[begins]] += lengths
-                values.flush()
-                columns.flush()
+            if source.total:
+                _fill(file, source, slabs, pointers)
         if kept != partial:
             os.replace(partial, kept)
     except BaseException:
         os.unlink(partial)
         raise
     return kept, pointers
+
+
+def _fill(file: Any, source: Source, slabs: Callable[[], Iterator[Slab]], pointers: Array) -> None:
+    values: Any = np.memmap(file, source.dtype, "r+", source.at_values, (source.total,))
+    columns: Any = np.memmap(file, np.int32, "r+", source.at_columns, (source.total,))
+    following = pointers[:-1].copy()
+    changed = CorruptError(f"{source.path}, {source.name} was changed while it was read: open it again")
+    for rows, of_column, given in slabs():
+        if len(rows) and (rows.min() < 0 or rows.max() >= source.n_rows):
+            raise changed
+        order = np.argsort(rows, kind="stable")
+        sorted_ = rows[order]
+        begins = np.flatnonzero(np.concatenate([[True], sorted_[1:] != sorted_[:-1]]))[: len(sorted_)]
+        lengths = np.diff(np.append(begins, len(sorted_)))
+        place = following[sorted_] + np.arange(len(sorted_)) - np.repeat(begins, lengths)
+        following[sorted_[begins]] += lengths
+        if np.any(following > pointers[1:]):
+            raise changed
+        values[place], columns[place] = given[order], of_column[order]
+    if not np.array_equal(following, pointers[1:]):
+        raise changed
+    values.flush()
+    columns.flush()
