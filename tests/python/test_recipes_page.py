@@ -33,7 +33,7 @@ def test_each_row_of_the_page_is_of_a_recipe_that_exists() -> None:
 
 def test_what_each_recipe_imports_and_defines_is_there() -> None:
     """The trainings themselves run in the shard `whole`."""
-    for package in ("torch", "scipy", "matplotlib"):
+    for package in ("torch", "scipy", "matplotlib", "h5py"):
         pytest.importorskip(package)
     each = "import runpy, sys\nfor path in sys.argv[1:]:\n    runpy.run_path(path, run_name='recipe')"
     done = python("-c", each, *(RECIPES / name for name in FILES))
