@@ -403,7 +403,7 @@ LEAT_TOKENS_FOR_EACH_ISA(rank, struct ranking)
 
 /* ---- rows ---- */
 
-/* Of a dense row, few count as a rule. */
+/* At least as many as `collect` keeps, so NaN is counted, too. Of a dense row, few count as a rule. */
 static size_t count_above_zero(const struct leat_use *use, const uint8_t *row, size_t n)
 {
     double values[BLOCK];
@@ -413,7 +413,7 @@ static size_t count_above_zero(const struct leat_use *use, const uint8_t *row, s
         const size_t some = n - done < BLOCK ? n - done : BLOCK;
         take_block(&use->in, row, n, done, some, values, columns);
         for (size_t i = 0; i < some; i++)
-            above += values[i] > 0;
+            above += !(values[i] <= 0);
     }
     return above;
 }

@@ -310,6 +310,39 @@ TEST(long_rows_are_ranked_to_the_last_bit_wherever_their_quotients_lie)
     free(tokens);
 }
 
+TEST(dense_rows_of_nan_name_the_first_however_many_there_are)
+{
+    enum { LONGEST = 60000 };
+    static const size_t lengths[] = {1, 2048, 2049, 20000, LONGEST};
+    static float row[LONGEST];
+    static double medians[LONGEST];
+    static int64_t tokens[LONGEST];
+    for (size_t i = 0; i < LONGEST; i++) {
+        tokens[i] = (int64_t)i;
+        medians[i] = i % 2 ? 1 : -1;
+    }
+    for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++) {
+        const int64_t shape[] = {(int64_t)lengths[l]};
+        const struct leat_field flat = field_of("x", LEAT_KIND_ARRAY, LEAT_F32, LEAT_LAYOUT_NONE, 1, shape);
+        struct leat_program *program =
+            program_of(&flat, text_of("\"type\": \"RankTokens\"", "tokens", tokens, "medians", medians, lengths[l],
+                                      ", \"max_length\": 100"));
+        for (size_t kind = 0; kind < 3; kind++) { /* all; each third one; those with a sign, too */
+            const size_t first = kind % lengths[l];
+            for (size_t i = 0; i < lengths[l]; i++)
+                row[i] = i < first ? 0 : kind == 2 && i % 2 ? -NAN : kind != 1 || i % 3 == first ? NAN : -1;
+            char said[64];
+            snprintf(said, sizeof said, "the value of column %zu is NaN", first);
+            struct leat_error error = {0};
+            struct made made = make_row(program, row, lengths[l] * sizeof *row, 0, &error);
+            assert_int_equal(made.rc, LEAT_E_DECODE);
+            assert_non_null(strstr(error.message, said));
+            free(made.out);
+        }
+        leat_program_free(program);
+    }
+}
+
 TEST(a_value_that_is_nan_names_its_column)
 {
     static const double medians[] = {1, 1, 1, 1};
