@@ -30,29 +30,53 @@ struct leat_chunked {
     const char **files;
     uint64_t *sizes;
     int64_t *times;
-    /* Opened when they are first needed, under `opening`. */
+    /* Opened when they are first needed, and set under `installing`. */
     struct leat_io_file *open[OPEN_FILES];
     uint64_t stamps[OPEN_FILES];
     struct leat_io_file *decoded; /* blocks; NULL until the first read, and of an array without chunks */
 };
 
-/* ---- fork: the lock is never one that another thread held ------------------------------------ */
+/* ---- the lock: nothing is called while it is held, so it may be taken before or after any other one ---------- */
 
-static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t installing = PTHREAD_MUTEX_INITIALIZER;
 
 static void before_fork(void)
 {
-    pthread_mutex_lock(&opening);
+    pthread_mutex_lock(&installing);
 }
 
 static void after_fork(void)
 {
-    pthread_mutex_unlock(&opening);
+    pthread_mutex_unlock(&installing);
 }
 
 static void start_once(void)
 {
     pthread_atfork(before_fork, after_fork, after_fork);
+}
+
+static struct leat_io_file *installed(struct leat_io_file **at)
+{
+    pthread_mutex_lock(&installing);
+    struct leat_io_file *file = *at;
+    pthread_mutex_unlock(&installing);
+    return file;
+}
+
+/* Takes the file over. Returns the one that is there now: that of another thread, if it was quicker. */
+static struct leat_io_file *install(struct leat_io_file **at, struct leat_io_file *file, uint64_t *stamp_at,
+                                    uint64_t stamp)
+{
+    pthread_mutex_lock(&installing);
+    struct leat_io_file *const there = *at;
+    if (!there)
+        *at = file;
+    if (!there && stamp_at)
+        *stamp_at = stamp;
+    pthread_mutex_unlock(&installing);
+    if (there)
+        leat_io_release(file);
+    return there ? there : file;
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
@@ -87,22 +111,22 @@ static int open_file(struct leat_chunked *c, uint64_t i, struct leat_io_file **o
 /* Release it afterwards. */
 static int file_of(struct leat_chunked *c, uint64_t i, struct leat_io_file **out, struct leat_error *error)
 {
-    uint64_t size;
+    uint64_t stamp, size;
     if (c->a.n_files > OPEN_FILES)
         return open_file(c, i, out, error);
-    int rc = LEAT_OK;
-    pthread_mutex_lock(&opening);
-    if (!c->open[i] && !(rc = open_file(c, i, &c->open[i], error)) &&
-        (rc = leat_io_stamp(c->open[i], &c->stamps[i], &size, error))) {
-        leat_io_release(c->open[i]);
-        c->open[i] = NULL;
+    struct leat_io_file *file = installed(&c->open[i]);
+    if (!file) {
+        int rc = open_file(c, i, &file, error);
+        if (rc)
+            return rc;
+        if ((rc = leat_io_stamp(file, &stamp, &size, error))) {
+            leat_io_release(file);
+            return rc;
+        }
+        file = install(&c->open[i], file, &c->stamps[i], stamp);
     }
-    if (rc)
-        c->open[i] = NULL;
-    else
-        *out = leat_io_retain(c->open[i]);
-    pthread_mutex_unlock(&opening);
-    return rc;
+    *out = leat_io_retain(file);
+    return LEAT_OK;
 }
 
 int leat_chunked_check(struct leat_chunked *c, struct leat_error *error)
@@ -112,15 +136,12 @@ int leat_chunked_check(struct leat_chunked *c, struct leat_error *error)
         return LEAT_OK; /* each is compared when it is opened */
     for (uint64_t i = 0; i < c->a.n_files && !rc; i++) {
         uint64_t stamp, size;
-        pthread_mutex_lock(&opening);
-        struct leat_io_file *file = c->open[i] ? leat_io_retain(c->open[i]) : NULL;
-        pthread_mutex_unlock(&opening);
+        struct leat_io_file *file = installed(&c->open[i]);
         if (!file)
             continue; /* likewise */
         rc = leat_io_stamp(file, &stamp, &size, error);
         if (!rc && stamp != c->stamps[i])
             rc = changed(c->files[i], error);
-        leat_io_release(file);
     }
     return rc;
 }
@@ -221,12 +242,11 @@ static int open_bands(struct leat_chunked *c, struct leat_io_file **out, struct 
 {
     const struct leat_blocks blocks = {
         .path = c->files[0], .n = c->grid[0], .starts = c->starts, .decode = decode_band, .user = c};
-    int rc = LEAT_OK;
-    pthread_mutex_lock(&opening);
-    if (!c->decoded)
-        rc = leat_blocks_open(&blocks, &c->decoded, error);
-    *out = c->decoded;
-    pthread_mutex_unlock(&opening);
+    if ((*out = installed(&c->decoded)))
+        return LEAT_OK;
+    const int rc = leat_blocks_open(&blocks, out, error);
+    if (!rc)
+        *out = install(&c->decoded, *out, NULL, 0);
     return rc;
 }
 

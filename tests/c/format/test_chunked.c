@@ -1,6 +1,10 @@
 /* Arrays in files, whole and in chunks, against the same array in memory; and tables of chunks that are wrong. */
+#include <fcntl.h>
 #include <libdeflate.h>
+#include <pthread.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "../folder.h"
 #include "base/bytes.h"
@@ -276,6 +280,73 @@ TEST(a_filter_of_chunks_is_no_filter_of_a_whole_array)
         m.a.filters[0] = filters[i];
         assert_int_equal(leat_chunked_new(&m.a, &c, NULL), LEAT_E_UNSUPPORTED);
         assert_null(c);
+    }
+}
+
+/* ---- threads and processes ------------------------------------------------------------------------ */
+
+static struct leat_chunked *opening;
+static int (*usual_open)(const char *path, int flags);
+static int opened_fd;
+
+/* Opens a file slowly: meanwhile the same array is opened and read, and the process forks. */
+static int slow_open(const char *path, int flags)
+{
+    test_open_path = usual_open;
+    assert_reads(opening, 0, m.elements);
+    const pid_t child = fork();
+    if (!child)
+        _exit(0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    return opened_fd = usual_open(path, flags);
+}
+
+TEST(while_a_file_is_opened_others_open_it_too_and_the_process_forks)
+{
+    make_array(7, 1, 1, 0);
+    for (uint64_t i = 0; i < m.elements; i++)
+        leat_put_u32(m.text[0] + 4 * i, m.plain[i]);
+    files_write(folder, "c0", m.text[0], 4 * m.elements);
+    m.a.n_chunks = 0;
+    opening = open_array();
+    usual_open = test_open_path;
+    test_open_path = slow_open;
+    assert_reads(opening, 0, m.elements);
+    assert_ptr_equal(test_open_path, usual_open);
+    assert_int_equal(fcntl(opened_fd, F_GETFD),
+                     -1); /* the file that was opened meanwhile stays, and this one is closed */
+    leat_chunked_free(opening);
+}
+
+static pthread_barrier_t start;
+
+static void *read_at_start(void *user)
+{
+    uint32_t *to = malloc(4 * ELEMENTS);
+    pthread_barrier_wait(&start);
+    const int rc = to ? leat_chunked_read(user, 0, m.elements, to, NULL) : LEAT_E_NOMEM;
+    const bool good = !rc && memcmp(to, m.plain, 4 * m.elements) == 0 && !leat_chunked_check(user, NULL);
+    free(to);
+    return good ? user : NULL;
+}
+
+TEST(threads_read_an_array_of_which_nothing_is_open)
+{
+    enum { THREADS = 4 };
+    pthread_t threads[THREADS];
+    for (uint64_t key = 0; key < 20; key++) {
+        make_array(2000 + key, 1 + (unsigned)key % 4, 1 + key % 3, 2);
+        struct leat_chunked *c = open_array();
+        assert_int_equal(pthread_barrier_init(&start, NULL, THREADS), 0);
+        for (size_t i = 0; i < THREADS; i++)
+            assert_int_equal(pthread_create(&threads[i], NULL, read_at_start, c), 0);
+        for (size_t i = 0; i < THREADS; i++) {
+            void *good;
+            pthread_join(threads[i], &good);
+            assert_ptr_equal(good, c);
+        }
+        pthread_barrier_destroy(&start);
+        leat_chunked_free(c);
     }
 }
 
