@@ -96,8 +96,9 @@ LEAT_API int leat_stored_read(const struct leat_stored_array *array, uint64_t fi
  * NULL) is called with `user`, on any thread; if this function fails, it is not called. `version` names the content:
  * the fingerprint is made of it, the schema and the count.
  *
- * A sample whose bytes are damaged, or whose columns are not those of a row (beyond the field's, one twice), is broken;
- * columns that do not rise are put in order. Decoded chunks are kept in the cache of blocks (LEAT_CACHE_BYTES).
+ * A sample whose bytes are damaged, or whose columns are not those of a row (beyond the field's, one twice, more than
+ * there are), is broken; columns that do not rise are put in order. Decoded chunks are kept in the cache of blocks
+ * (LEAT_CACHE_BYTES).
  * Errors: INVALID (sizes, a map), CORRUPT (pointers that fall or lead beyond the arrays), UNSUPPORTED, NOMEM. */
 LEAT_API int leat_dataset_from_stored(const struct leat_stored_rows *rows, uint64_t count, const char *version,
                                       void (*release)(void *user), void *user, struct leat_dataset **out,

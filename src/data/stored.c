@@ -9,6 +9,7 @@
 #include "leat/stored.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -84,14 +85,33 @@ static int make_dense(const struct stored *s, uint64_t sample, struct scratch *t
 
 /* ---- sparse rows ----------------------------------------------------------------------------- */
 
+/* LEAT_NO_OFFSET: of a chunk that was not written, or is said to lie where no file reaches. */
+static int64_t offset_of(uint64_t byte)
+{
+    return byte <= INT64_MAX ? (int64_t)byte : LEAT_NO_OFFSET;
+}
+
 static int fail_column(const struct stored *s, uint64_t sample, uint64_t k, const char *what, int64_t column,
                        struct leat_error *error)
 {
     uint64_t byte;
+    char at[40] = "";
     const char *path = leat_chunked_place(s->columns, (uint64_t)s->pointers[sample] + k, &byte);
-    return leat_fail_at(error, LEAT_E_DECODE, path, (int64_t)byte,
-                        "%s, %s, row %" PRIu64 ", value %" PRIu64 " (byte %" PRIu64 "): column %" PRId64 " %s", path,
-                        leat_chunked_name(s->columns), sample, k, byte, column, what);
+    if (offset_of(byte) != LEAT_NO_OFFSET)
+        snprintf(at, sizeof at, " (byte %" PRIu64 ")", byte);
+    return leat_fail_at(error, LEAT_E_DECODE, path, offset_of(byte),
+                        "%s, %s, row %" PRIu64 ", value %" PRIu64 "%s: column %" PRId64 " %s", path,
+                        leat_chunked_name(s->columns), sample, k, at, column, what);
+}
+
+/* Pointers may say anything: such a row would take as much memory as there are values in the file. */
+static int fail_length(const struct stored *s, uint64_t sample, uint64_t n, uint64_t most, struct leat_error *error)
+{
+    uint64_t byte;
+    const char *path = leat_chunked_place(s->columns, (uint64_t)s->pointers[sample], &byte);
+    return leat_fail_at(error, LEAT_E_DECODE, path, offset_of(byte),
+                        "%s, %s, row %" PRIu64 ": %" PRIu64 " values in a row of %" PRIu64 " columns", path,
+                        leat_chunked_name(s->columns), sample, n, most);
 }
 
 /* Whether all n columns are below `most`; else *bad is the first that is not, and *column what it says. */
@@ -220,9 +240,8 @@ static int make_sparse(const struct stored *s, uint64_t sample, struct scratch *
     uint64_t bad;
     int64_t column;
     bool all = true;
-    if (n > UINT32_MAX)
-        return leat_fail(error, LEAT_E_DECODE, "%s, row %" PRIu64 ": %" PRIu64 " values in one row",
-                         leat_chunked_name(s->values), sample, n);
+    if (n > most)
+        return fail_length(s, sample, n, most, error);
     if (!leat_grow(&t->stored, &t->stored_room, n * leat_dtype_size(s->column_dtype) + 1, 1) ||
         !leat_grow(&t->columns, &t->columns_room, n + 1, sizeof *t->columns))
         return no_memory(error);
@@ -309,16 +328,39 @@ static int check_sparse(const struct stored *s, struct leat_error *error)
     return LEAT_OK;
 }
 
+/* Whether no two columns become the same one; `last` is the largest that one becomes. */
+static int check_once(const struct stored *s, int64_t last, struct leat_error *error)
+{
+    int rc = LEAT_OK;
+    uint64_t *taken = leat_new_array((size_t)last / 64 + 1, sizeof *taken);
+    if (!taken)
+        return no_memory(error);
+    for (uint64_t i = 0; i < s->n_map && !rc; i++) {
+        if (s->map[i] < 0)
+            continue;
+        const uint64_t bit = UINT64_C(1) << (s->map[i] & 63);
+        if (taken[s->map[i] >> 6] & bit)
+            rc = leat_fail(error, LEAT_E_INVALID, "%s: column %" PRIu64 " would become %d, as one before it does",
+                           s->field.name, i, (int)s->map[i]);
+        taken[s->map[i] >> 6] |= bit;
+    }
+    leat_free(taken);
+    return rc;
+}
+
 static int check_map(const struct stored *s, struct leat_error *error)
 {
+    int64_t last = 0;
     const int64_t most = s->columns ? s->field.columns : (int64_t)s->made;
     if (s->map && s->n_map > INT32_MAX)
         return leat_fail(error, LEAT_E_INVALID, "%s: %" PRIu64 " columns are too many", s->field.name, s->n_map);
-    for (uint64_t i = 0; s->map && i < s->n_map; i++)
+    for (uint64_t i = 0; s->map && i < s->n_map; i++) {
         if (s->map[i] >= most)
             return leat_fail(error, LEAT_E_INVALID, "%s: column %" PRIu64 " would become %d of %" PRId64, s->field.name,
                              i, (int)s->map[i], most);
-    return LEAT_OK;
+        last = s->map[i] > last ? s->map[i] : last;
+    }
+    return s->map ? check_once(s, last, error) : LEAT_OK;
 }
 
 static int open_stored(struct stored *s, const struct leat_stored_rows *r, struct leat_error *error)

@@ -22,7 +22,8 @@ int leat_chunked_check(struct leat_chunked *array, struct leat_error *error);
 
 uint64_t leat_chunked_elements(const struct leat_chunked *array);
 const char *leat_chunked_name(const struct leat_chunked *array);
-/* Where an element is, for errors: the path of its file, and the byte there, of its chunk if it lies in one. */
+/* Where an element is, for errors: the path of its file, and the byte there, of its chunk if it lies in one;
+ * LEAT_STORED_MISSING: of one that was not written. */
 const char *leat_chunked_place(const struct leat_chunked *array, uint64_t element, uint64_t *byte);
 
 #endif

@@ -272,6 +272,51 @@ TEST(a_column_that_stands_twice_breaks_its_row_alone)
     assert_rows();
 }
 
+TEST(a_row_of_more_values_than_columns_is_broken_whatever_pointers_say)
+{
+    struct leat_error error;
+    struct leat_value value;
+    make_matrix(LEAT_F32, LEAT_I32);
+    for (int64_t k = 0; k < COLUMNS; k++)
+        columns[k] = k;
+    for (uint64_t i = 1; i <= ROWS; i++)
+        pointers[i] = COLUMNS;
+    write_files(LEAT_F32, LEAT_I32);
+    assert_rows(); /* as many as columns */
+    make_matrix(LEAT_F32, LEAT_I32);
+    rows.values.n_chunks = column_array.n_chunks = 0;
+    rows.values.shape[0] = column_array.shape[0] = (uint64_t)(pointers[ROWS] = INT64_C(1) << 31);
+    for (unsigned mapped = 0; mapped < 2; mapped++) {
+        assert_broken(ROWS - 1, "X/indices, row 59: 2147");
+        assert_broken(ROWS - 1, " values in a row of 100 columns");
+        struct leat_dataset *d = open_rows();
+        assert_int_equal(leat_dataset_read(d, ROWS - 1, 0, &value, &error), LEAT_E_DECODE);
+        assert_string_equal(error.file, paths[1]);
+        assert_int_equal(error.offset, pointers[ROWS - 1] * 4);
+        close_rows(d);
+        make_map();
+    }
+}
+
+TEST(of_a_chunk_that_was_not_written_no_byte_is_said)
+{
+    struct leat_error error;
+    struct leat_value value;
+    struct leat_stored_chunk chunks[VALUES];
+    uint64_t i = 0;
+    make_matrix(LEAT_F32, LEAT_I32);
+    memcpy(chunks, column_array.chunks, column_array.n_chunks * sizeof *chunks);
+    column_array.chunks = chunks;
+    chunks[1].offset = LEAT_STORED_MISSING; /* all are of column 0 */
+    while (pointers[i] < 70 || pointers[i + 1] < pointers[i] + 2)
+        i++;
+    struct leat_dataset *d = open_rows();
+    assert_int_equal(leat_dataset_read(d, i, 0, &value, &error), LEAT_E_DECODE);
+    assert_non_null(strstr(error.message, "value 1: column 0 of the field stands twice"));
+    assert_int_equal(error.offset, LEAT_NO_OFFSET);
+    close_rows(d);
+}
+
 TEST(a_file_that_was_cut_breaks_the_rows_that_lie_behind)
 {
     struct leat_error error;
@@ -324,6 +369,7 @@ TEST(a_description_that_makes_no_sense_is_refused_and_nothing_is_released)
     REFUSED(rows.field.columns = -1, LEAT_E_INVALID);
     REFUSED(rows.field.name = "9 x", LEAT_E_INVALID);
     REFUSED((make_map(), map[4] = (int32_t)rows.field.columns), LEAT_E_INVALID);
+    REFUSED((make_map(), map[0] = map[COLUMNS - 1]), LEAT_E_INVALID);
     REFUSED((make_map(), rows.n_map = UINT64_C(1) << 31), LEAT_E_INVALID);
     assert_int_equal(atomic_load(&released), before);
 }
@@ -419,16 +465,17 @@ TEST(dense_rows_take_a_map_too)
 TEST(dense_rows_of_another_shape_or_count_are_refused)
 {
     struct leat_dataset *d;
-    for (unsigned wrong = 0; wrong < 7; wrong++) {
+    for (unsigned wrong = 0; wrong < 8; wrong++) {
         make_dense();
         rows.field.shape[1] += wrong == 0;
         rows.field.ndim = wrong == 6 ? 1000 : 2;
         rows.field.dtype = wrong == 1 ? LEAT_U16 : LEAT_U32;
         rows.field.shape[0] = wrong == 2 ? -1 : 3;
-        rows.map = wrong == 3 || wrong == 5 ? map : NULL;
+        rows.map = wrong == 3 || wrong == 5 || wrong == 7 ? map : NULL;
         rows.n_map = wrong == 3 ? 11 : 12;
-        memset(map, 0, sizeof map);
-        map[11] = wrong == 5 ? 12 : 0;
+        for (int32_t k = 0; k < 12; k++)
+            map[k] = k;
+        map[11] = wrong == 5 ? 12 : wrong == 7 ? 3 : 11;
         assert_int_equal(leat_dataset_from_stored(&rows, ROWS - (wrong == 4), "", NULL, NULL, &d, NULL),
                          LEAT_E_INVALID);
     }
