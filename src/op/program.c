@@ -655,6 +655,7 @@ int leat_program_apply_ragged(const struct leat_program *program, size_t output,
         return rc;
     if (c->path == LEAT_PATH_NATIVE)
         return apply_native(c, scratch, row, dst, error);
+    scratch->steps = c->in_bytes ? row->length / c->in_bytes : 0; /* bounded are then other variants of the program */
     int64_t begin = leat_clock_ns();
     uint64_t n = row->length / leat_dtype_size(c->in.dtype);
     if (row->info.form == LEAT_FORM_FAST)

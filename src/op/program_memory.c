@@ -78,9 +78,11 @@ uint64_t leat_program_images_bytes(const struct leat_program *program)
 
 uint64_t leat_use_count(const struct leat_use *use, uint64_t n)
 {
-    if (use->in.ndim && use->in.shape[0] >= 0) /* whatever the list was that it was made of */
-        n = (uint64_t)use->in.shape[0];
-    return use->op->class->count ? use->op->class->count(use->op->args, n) : n;
+    const struct leat_op_class *class = use->op->class;
+    if (!class->count) /* an image, too, of which there are as many as values: masks of instances */
+        return n;
+    const bool fixed = use->in.ndim && use->in.shape[0] >= 0; /* whatever the list was that it was made of */
+    return class->count(use->op->args, fixed ? (uint64_t)use->in.shape[0] : n);
 }
 
 uint64_t leat_compiled_count(const struct leat_compiled *c, uint64_t n)

@@ -261,10 +261,21 @@ static uint64_t row_bytes(const struct leat_program *p)
     return sum;
 }
 
-static bool same_type(const struct leat_output *a, const struct leat_output *b)
+/* Of the sparse rows that an output delivers, whole or in numbers for all their values; 0: of none. */
+static int64_t columns_of(const struct leat_compiled *c)
 {
-    return a->dtype == b->dtype && a->ndim == b->ndim && a->ragged == b->ragged && a->bounded == b->bounded &&
-           a->kind == b->kind && a->decodes == b->decodes && a->in_place == b->in_place;
+    const struct leat_use *last = c->n_uses ? &c->uses[c->n_uses - 1] : NULL;
+    if (!last)
+        return c->in.columns;
+    return last->op->class->count ? last->out.columns : last->in.columns;
+}
+
+/* Lengths may be bounds in some variants only: each batch is sized by its own, and all note what they made. */
+static bool same_type(const struct leat_compiled *one, const struct leat_compiled *other)
+{
+    const struct leat_output *a = &one->face, *b = &other->face;
+    return a->dtype == b->dtype && a->ndim == b->ndim && a->ragged == b->ragged && a->kind == b->kind &&
+           a->decodes == b->decodes && a->in_place == b->in_place && columns_of(one) == columns_of(other);
 }
 
 static bool same_shape(const struct leat_output *a, const struct leat_output *b)
@@ -278,7 +289,7 @@ static int check_outputs(const struct leat_variants *v, const struct leat_progra
 {
     for (size_t o = 0; o < most->n_outputs; o++) {
         const struct leat_output *a = &most->outputs[o].face, *b = &other->outputs[o].face;
-        if (!same_type(a, b) || (!v->n_draws && !same_shape(a, b)))
+        if (!same_type(&most->outputs[o], &other->outputs[o]) || (!v->n_draws && !same_shape(a, b)))
             return leat_fail(error, LEAT_E_TYPE,
                              "Output '%s' is of another type or shape in some epochs: an operator that is left out in "
                              "them must not change what it is.",

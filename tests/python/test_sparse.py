@@ -642,6 +642,16 @@ def test_selected_genes_are_columns_of_the_matrix(tmp_path: Path, dtype: str) ->
     assert batch["X"].n == 2 and np.allclose(batch["X"].to_dense(), (part * 10 / np.where(sums, sums, 1))[:, [5, 99]])
 
 
+def test_genes_may_be_selected_in_some_epochs() -> None:
+    matrix = drawn_matrix(40, 30, "float32", 3)
+    ds, turned = leat.from_arrays(X=matrix), leat.ops.SelectGenes(range(29, -1, -1)).epochs(1, 2)
+    with leat.Loader(ds, 16, shuffle=True, outputs={"X": [turned, leat.ops.Log1p()]}, framework="numpy") as loader:
+        for epoch in range(3):
+            for batch in loader:
+                wanted = np.log1p(dense(matrix)[batch.ids])[:, :: -1 if epoch == 1 else 1]
+                assert np.allclose(batch["X"].to_dense(), wanted)
+
+
 def test_genes_have_names(tmp_path: Path) -> None:
     matrix, names = drawn_matrix(20, 6, "float32", 15), ["a", "b", "c", "d", "e", "f"]
     ds, chosen = with_genes(matrix, names), leat.ops.SelectGenes(["e", "a", "b"])
@@ -721,6 +731,10 @@ def test_wrong_arguments_of_operators_by_gene_are_refused(tmp_path: Path) -> Non
         ({"odd": [leat.ops.RankTokens([1], [1], 9)]}, "takes a sparse row, or a dense one of numbers"),
         ({("X", "odd"): [leat.ops.SelectGenes([0])]}, "give it a chain of its own"),
         ({"X": [leat.ops.SelectGenes([1, 2]).epochs(1)]}, "must not change what it is"),
+        (
+            {"X": [leat.ops.SelectGenes([1, 2]).epochs(stop=1), leat.ops.SelectGenes([0]).epochs(1)]},
+            "must not change what it is",
+        ),
         ({"X": [leat.ops.RankTokens([1] * 5, [1] * 5, 9), leat.ops.Densify()]}, "takes a sparse row, or a dense one"),
     ):
         with pytest.raises(TypeError, match=said):

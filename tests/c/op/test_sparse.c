@@ -411,6 +411,32 @@ TEST(selected_genes_come_in_their_order_from_rows_of_each_dtype_and_length)
             }
 }
 
+TEST(rows_without_the_selection_of_other_epochs_tell_their_length_too)
+{
+    struct leat_error error = {0};
+    struct leat_field field = sparse_of(LEAT_F32);
+    char chain[400] = "{\"type\": \"SelectGenes\", \"epochs\": [1, null], \"names\": [39";
+    for (int k = COLUMNS - 2; k >= 0; k--)
+        snprintf(chain + strlen(chain), sizeof chain - strlen(chain), ", %d", k);
+    struct leat_program *program = must_compile(&field, strcat(chain, "]}"));
+    struct leat_scratch *scratch = leat_scratch_new(program);
+    for (uint64_t n = MOST; n-- > 0;)
+        for (uint64_t epoch = 0; epoch < 2; epoch++) {
+            uint64_t bytes;
+            uint8_t *row = row_of(LEAT_F32, n, &bytes), *made = malloc(bytes ? bytes : 1);
+            const struct leat_row given = {.data = row, .length = bytes};
+            const struct leat_program *variant = leat_program_of_batch(program, epoch, 0);
+            assert_true(leat_program_output(variant, 0)->bounded);
+            assert_ok(leat_program_apply_ragged(variant, 0, scratch, &given, made, &error));
+            assert_int_equal(leat_scratch_steps(scratch), n);
+            assert_int_equal(memcmp(made, row, bytes) == 0, epoch == 0 || n == 0);
+            free(made);
+            free(row);
+        }
+    leat_scratch_free(scratch);
+    leat_program_free(program);
+}
+
 TEST(so_many_genes_as_do_not_fit_the_stack_are_selected_and_need_memory)
 {
     enum { N = 40000 };
