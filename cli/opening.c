@@ -242,6 +242,12 @@ struct leat_dataset *cli_open_all(const struct cli_command *command, const struc
     *exit_code = CLI_EXIT_FAILED;
     if (!cli_paths_init(&paths, command, given))
         return NULL;
+    if (!o->tables && cli_are_cells(&paths) && !access(paths.at[0], F_OK)) {
+        cli_say(command, "%s: of files of cells leat stats and leat view read all, and leat pack makes a file of leat.",
+                paths.at[0]);
+        cli_paths_destroy(&paths);
+        return NULL;
+    }
     struct leat_dataset *dataset =
         o->tables && (cli_are_tables(&paths) || cli_are_cells(&paths)) && !access(paths.at[0], F_OK)
             ? cli_open_tables(command, &paths, exit_code)

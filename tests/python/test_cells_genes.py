@@ -358,3 +358,18 @@ def test_rows_of_a_matrix_by_columns_follow_the_file(tmp_path: Path) -> None:
     assert np.array_equal(leat.open(path)[22]["X"].to_dense()[0], x.toarray()[22])
     write_h5ad(path, (2 * x).tocsc())
     assert np.array_equal(leat.open(path)[22]["X"].to_dense()[0], 2 * x.toarray()[22])
+
+
+def test_a_field_that_is_not_there_is_told_with_those_that_are(tmp_path: Path) -> None:
+    write_h5ad(tmp_path / "a.h5ad", counts(1, 3, 2), obs={"kind": np.arange(3)})
+    with pytest.raises(KeyError, match=r"has no field 'obs.kin': it has X, obs.kind, name"):
+        leat.open(tmp_path / "a.h5ad", fields=["X", "obs.kin"])
+
+
+@pytest.mark.parametrize("dtype", ["uint16", "uint32", "uint64", "uint8", "int32", "bool"])
+def test_counts_of_any_type_become_dense_in_torch(dtype: str) -> None:
+    pytest.importorskip("torch")
+    x = sp.csr_matrix(np.array([[0, 3], [1, 0]]).astype(dtype))
+    with leat.Loader(leat.from_arrays(X=x), 2, framework="torch") as loader:
+        (batch,) = loader
+    assert np.array_equal(batch["X"].to_dense().numpy(), x.toarray())

@@ -24,6 +24,10 @@ def test_cells_are_packed_with_their_genes(name: str, tmp_path: Path) -> None:
     done = run("pack", src, to)
     assert "13 samples" in done.stdout
     ds, packed = leat.open(src), leat.open(to)
+    assert packed.categories == ds.categories
+    assert {n: v.tolist() for n, v in packed.var.items()} == {n: v.tolist() for n, v in ds.var.items()}
+    told = run("info", src, code=2).stderr
+    assert "leat pack makes a file of leat" in told
     assert packed.genes == ds.genes and set(packed.schema) == set(ds.schema)
     for i in range(len(ds)):
         a, b = ds[i], packed[i]

@@ -23,7 +23,7 @@ def copied(src: str | list[str], path: str) -> None:
 
 
 def written(ds: Dataset, path: str, progress: bool, metadata: Mapping[str, Any] | None = None, **options: Any) -> None:
-    """Writes all samples, and the names of genes among the metadata.
+    """Writes all samples, and what is known of genes and categories among the metadata.
 
     Args:
         progress: draw a line on standard error.
@@ -35,6 +35,9 @@ def written(ds: Dataset, path: str, progress: bool, metadata: Mapping[str, Any] 
     cells = ds._known_cells()
     if cells is not None and cells.genes is not None:
         told["genes"] = ds.genes
+        told["var"] = {name: values.tolist() for name, values in ds.var.items()}
+    if ds.categories:
+        told["categories"] = ds.categories
     fields = {name: field for name, field in ds.schema.items() if not field.derived}
     with Writer(path, fields, metadata=told or None, **options) as writer:
         line = Line("packing", len(ds), len(writer)) if progress else None

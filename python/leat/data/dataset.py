@@ -149,13 +149,18 @@ class Dataset:
         """
         cells = self._known_cells()
         if cells is None:
-            raise AttributeError("this data set is none of cells", name="var", obj=self)
+            var = self.metadata.get("var")
+            if not isinstance(var, dict):
+                raise AttributeError("this data set is none of cells", name="var", obj=self)
+            return {name: np.array(values, object if None in values else None) for name, values in var.items()}
         return dict(cells.var)
 
     @property
     def categories(self) -> dict[str, list[str]]:
         """Of a data set of cells: the labels that ``obs.NAME.code`` counts, by ``obs.NAME``; of others none."""
         cells = self._known_cells()
+        if cells is None and isinstance(known := self.metadata.get("categories"), dict):
+            return {str(name): list(labels) for name, labels in known.items()}
         return {} if cells is None else {name: list(labels) for name, labels in cells.categories.items()}
 
     @cached_property
@@ -640,8 +645,8 @@ def open(  # noqa: A001
             ``{"image": "train-images-idx3-ubyte.gz", "label": "train-labels-idx1-ubyte.gz"}`` gives the fields
             ``image`` and ``label``, and ``name.field`` for entries with several fields, as :func:`leat.zip` does.
         format: ``"auto"``, ``"leat"``, ``"folder"``, ``"idx"``, ``"coco"``, ``"yolo"``, ``"voc"``, ``"masks"``,
-            ``"jsonl"``, ``"megatron"``, ``"fasta"``, ``"fastq"``, ``"parquet"``, ``"arrow"`` or ``"text"`` (plain text,
-            field ``text``).
+            ``"jsonl"``, ``"megatron"``, ``"fasta"``, ``"fastq"``, ``"parquet"``, ``"arrow"``, ``"text"`` (plain text,
+            field ``text``), ``"h5ad"``, ``"zarr"``, ``"10x"``, ``"scdl"`` or ``"hdf5"`` (``docs/cells.md``).
         labels: of a folder, ``"auto"`` (by sub-folder if there is one), ``"folders"``, or ``"none"``.
         index_dir: a folder, made when needed, where a folder of photos keeps the row indexes of its JPEGs and checksums
             of its good photos, so that other processes and later runs need not decode each photo to its end again.
@@ -705,7 +710,7 @@ def open(  # noqa: A001
         return open_cells(files, cells, given, genes, gene_key, more)
     for name, value in (("genes", genes), ("gene_key", gene_key), ("genome", genome)):
         if value is not None:
-            raise ValueError(f"{name} is for files of cells, and {src!r:.60} is none")
+            raise ValueError(f"{name} is for files of cells, all of one format, and {src!r:.60} is none, or of several")
     kind, tables = _tables(src, format)
     if tables:
         from .arrow import open_parquet

@@ -81,8 +81,11 @@ class Sparse:
         import torch
 
         out = self.values.new_zeros(self.shape)
+        signed = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}.get(
+            out.dtype, out.dtype
+        )
         rows = torch.repeat_interleave(torch.arange(len(self), device=self.values.device), self.lengths)
-        out[rows, self.columns.long()] = self.values
+        out.view(signed)[rows, self.columns.long()] = self.values.view(signed)  # PyTorch puts no unsigned values
         return out
 
     def to_torch(self) -> Any:

@@ -101,6 +101,11 @@ def open_cells(
     chosen = None if fields is None else list(fields)
     parts = [part for path in paths for part in read_parts(path, format, chosen, options)]
     joined = Joined(parts, genes, gene_key)
+    lost = joined.lost(chosen)
+    if lost is not None:
+        path, name = lost
+        there = Joined([p for p in read_parts(path, format, None, options)][:1], None, None).names(None)
+        raise KeyError(f"{path} has no field {name!r}: it has {', '.join(there)}")
     names = joined.names(chosen)
     datasets = [joined.dataset(i, names) for i in range(len(parts))]
     whole = datasets[0] if len(datasets) == 1 else concat(datasets)
@@ -237,14 +242,19 @@ class Joined:
                 self.codes[i][name] = numbers[column.codes]
             self.categories[name] = list(known)
 
+    def lost(self, chosen: list[str] | None) -> tuple[str, str] | None:
+        """A file, and a chosen field that it lacks."""
+        for i, part in enumerate(self.parts):
+            kinds = self._kinds(i)
+            for name in chosen or ():
+                if name not in kinds:
+                    return part.path, name
+        return None
+
     def names(self, chosen: list[str] | None) -> list[str]:
         """The fields of all files, in the order of `chosen` or of the first file."""
         each = [self._kinds(i) for i in range(len(self.parts))]
         if chosen is not None:
-            for name in chosen:
-                for part, kinds in zip(self.parts, each, strict=True):
-                    if name not in kinds:
-                        raise KeyError(f"{part.path} has no field {name!r}: it has {', '.join(kinds)}")
             names = chosen
         else:
             long = [n for n in each[0] if len(n.encode()) > _LONGEST]
