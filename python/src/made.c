@@ -580,7 +580,7 @@ PyObject *py_source_make(PyObject *module, PyObject *args)
 }
 
 /* On any thread. After the interpreter is gone, so are the arrays. */
-static void let_go(void *user)
+void py_let_go(void *user)
 {
     if (!Py_IsInitialized())
         return;
@@ -624,7 +624,7 @@ PyObject *py_arrays_make(PyObject *module, PyObject *args)
     if (arrays) {
         Py_INCREF(keep);
         PY_WITHOUT_GIL(
-            rc = leat_dataset_from_arrays(fields, arrays, (size_t)n, count, version, let_go, keep, &handle, &error));
+            rc = leat_dataset_from_arrays(fields, arrays, (size_t)n, count, version, py_let_go, keep, &handle, &error));
     } else {
         rc = fail(&error, LEAT_E_NOMEM, "no memory for a data set", "");
     }

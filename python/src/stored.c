@@ -7,16 +7,6 @@
 
 #include "leat_py.h"
 
-/* On any thread. After the interpreter is gone, so are the arrays. */
-static void let_go(void *user)
-{
-    if (!Py_IsInitialized())
-        return;
-    PyGILState_STATE state = PyGILState_Ensure();
-    Py_DECREF((PyObject *)user);
-    PyGILState_Release(state);
-}
-
 /* A tuple of at most LEAT_STORED_DIMS sizes. Their number; -1: an exception is set. */
 static int sizes_of(PyObject *tuple, uint64_t *out)
 {
@@ -164,7 +154,7 @@ PyObject *py_stored_make(PyObject *module, PyObject *args)
         rows.map = (const int32_t *)(uintptr_t)map;
         rows.n_map = n_map;
         Py_INCREF(keep);
-        PY_WITHOUT_GIL(rc = leat_dataset_from_stored(&rows, count, version, let_go, keep, &handle, &error));
+        PY_WITHOUT_GIL(rc = leat_dataset_from_stored(&rows, count, version, py_let_go, keep, &handle, &error));
         if (rc)
             Py_DECREF(keep);
     } else if (!PyErr_Occurred()) {

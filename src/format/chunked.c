@@ -163,7 +163,7 @@ static int damaged(const struct leat_chunked *c, const struct leat_stored_chunk 
                         k->offset, what);
 }
 
-/* Of a chunk, all its elements. */
+/* Reads and decodes all elements of a chunk. */
 static int read_chunk(struct leat_chunked *c, uint64_t number, uint8_t *to, struct leat_error *error)
 {
     const struct leat_stored_chunk *k = &c->a.chunks[number];

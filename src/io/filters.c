@@ -19,7 +19,7 @@ enum { SPARE = 4096 };
 
 /* ---- libraries ------------------------------------------------------------------------------- */
 
-/* Of each only these functions are used, whose types no release has changed: no headers are needed. */
+/* leat calls only these functions. No release has changed their types, so no headers are needed. */
 static struct blosc_functions {
     int (*decompress)(const void *from, void *to, size_t room, int threads);
     int (*validate)(const void *from, size_t bytes, size_t *decoded);

@@ -42,6 +42,17 @@ def test_a_server_that_fails_now_and_then_is_asked_again(wrong: Any, tmp_path: P
         assert all(np.array_equal(ds[i]["X"].to_dense()[0], x[i].toarray()[0]) for i in range(0, 100, 9))
 
 
+def test_a_file_that_was_replaced_there_has_another_fingerprint(tmp_path: Path) -> None:
+    x = sp.random(40, 30, 0.3, "csr", "float32", np.random.default_rng(1))
+    found = []
+    with Server({}) as server:
+        for factor in (1, 2, 1):
+            write_h5ad(tmp_path / "a.h5ad", factor * x)
+            server.files["a.h5ad"] = (tmp_path / "a.h5ad").read_bytes()
+            found.append(leat.open(server.url("a.h5ad"), fields=["X"]).fingerprint)
+    assert found[0] == found[2] != found[1]
+
+
 def test_what_cannot_be_read_from_there_says_so() -> None:
     files = {"a.h5ad": path("anndata-0.12.19.h5ad").read_bytes()}
     with Server(files) as server:

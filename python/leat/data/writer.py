@@ -197,7 +197,8 @@ class Writer:
             self._handle.add(row)
 
     def write_dataset(self, ds: Dataset, progress: Callable[[int], None] | None = None) -> None:
-        """Adds all samples of a data set, in its order, without Python in between. What a resumed run has is left out.
+        """Adds all samples of a data set, in its order, without Python in between. A resumed run adds those that it
+        lacks.
 
         Args:
             ds: has the fields that this file has, of the same types.

@@ -24,7 +24,7 @@ class File:
     def __init__(self, path: str) -> None:
         h5py = stored.package("h5py", path)
         self.path = path
-        remote = Remote(path) if is_remote(path) else None
+        remote = Remote.renewed(path) if is_remote(path) else None
         if remote is None:
             self.sizes, self.times = stored.facts_of([path])
         else:

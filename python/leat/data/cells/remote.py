@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import io
 import re
+import threading
 import urllib.error
 import urllib.request
 from collections import OrderedDict
@@ -52,11 +53,15 @@ class Remote(io.RawIOBase):
 
     @classmethod
     def opened(cls, url: str) -> Remote:
-        """One that stays, for pieces of the file that is being opened."""
-        if url not in _last:
-            _last.clear()
-            _last[url] = cls(url)
-        return _last[url]
+        """The one by which this thread opened that file last, for pieces of it."""
+        last: Remote | None = getattr(_here, "last", None)
+        return last if last is not None and last.url == url else cls.renewed(url)
+
+    @classmethod
+    def renewed(cls, url: str) -> Remote:
+        """One that knows nothing of the file yet, which may have changed."""
+        _here.last = found = cls(url)
+        return found
 
     def part(self, at: int, n: int) -> bytes:
         """Bytes from a place on; fewer at the end."""
@@ -96,4 +101,4 @@ class Remote(io.RawIOBase):
         return done
 
 
-_last: dict[str, Remote] = {}
+_here = threading.local()

@@ -81,9 +81,9 @@ class Stored:
         return out.reshape(self.shape) if n is None and first == 0 else out
 
     def add_to(self, known: Any) -> None:
-        """Adds what tells its content from another's to a hash: all but the paths and the times. Of the bytes it takes
-        some, as they are stored: the first, the last, and some between. Others of the same layout that differ elsewhere
-        have the same hash."""
+        """Adds to a hash what tells its content from another's: all but the paths and the times. It reads 16 pieces of
+        the bytes as they are stored, from the first to the last. Arrays of the same layout that differ elsewhere have
+        the same hash."""
         known.update(repr((self.name, self.dtype.str, self.shape, self.chunk, self.offset, self.filters)).encode())
         for table in (self.chunks, self.sizes):
             known.update(b"" if table is None else np.ascontiguousarray(table).tobytes())
