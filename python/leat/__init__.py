@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from .data.schema import masks as masks
     from .data.schema import sparse as sparse
     from .data.sparse import Sparse as Sparse
+    from .data.temporal import temporal as temporal
     from .data.windows import windows as windows
     from .data.writer import Writer as Writer
     from .feedback.policies import Curriculum as Curriculum
@@ -117,6 +118,7 @@ _NAMES = {
     "data.ragged": "Ragged",
     "data.sparse": "Sparse",
     "data.schema": "Field boxes field keypoints mask masks sparse",
+    "data.temporal": "temporal",
     "data.windows": "windows",
     "data.writer": "Writer",
     "feedback.policies": "Curriculum LossWeighted TopBatches TopFraction",

@@ -330,6 +330,10 @@ extern _Thread_local struct py_waiting py_waiting;
 /* made.c: data sets that are not files. */
 PyObject *py_dataset_zip(PyObject *module, PyObject *args);
 PyObject *py_dataset_windows(PyObject *module, PyObject *args);
+/* temporal.c */
+PyObject *py_temporal_make(PyObject *module, PyObject *args);
+PyObject *py_temporal_recent(PyObject *module, PyObject *args);
+PyObject *py_temporal_look(PyObject *module, PyObject *graph);
 /* Releases the object that holds the memory of a data set: `release` of leat_dataset_from_arrays. */
 void py_let_go(void *user);
 PyObject *py_arrays_make(PyObject *module, PyObject *args);

@@ -220,6 +220,11 @@ int leat_dataset_make(struct leat_base *base, struct leat_selection *selection, 
     return rc;
 }
 
+bool leat_dataset_ascends(const struct leat_dataset *d)
+{
+    return !d->selected || d->selection.ascending;
+}
+
 struct leat_dataset *leat_dataset_retain(struct leat_dataset *d)
 {
     atomic_fetch_add_explicit(&d->references, 1, memory_order_relaxed);

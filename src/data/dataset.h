@@ -58,6 +58,18 @@ unsigned leat_dataset_storages(const struct leat_dataset *dataset, size_t field)
 /* Whether some source looks up the places of values in an index that may not be in memory. */
 bool leat_dataset_looks_up(const struct leat_dataset *dataset);
 
+#define LEAT_MAX_FILLED 64 /* fields in one call of leat_dataset_fill, of at most 256 samples */
+/* Whether values of some field follow from the batch that a sample is a row of (`fill` of format/source.h), and whether
+ * those of this field do. */
+bool leat_dataset_follows_batches(const struct leat_dataset *dataset);
+bool leat_dataset_is_filled(const struct leat_dataset *dataset, size_t field);
+/* Writes the values of such fields, which are of one source, of samples that are rows of a batch. */
+int leat_dataset_fill(const struct leat_dataset *dataset, const size_t *fields, size_t n_fields,
+                      const struct leat_sample_ref *refs, size_t n, const struct leat_batch_rows *rows,
+                      uint8_t *const *to, size_t *failed, struct leat_error *error);
+/* Whether its ids ascend. */
+bool leat_dataset_ascends(const struct leat_dataset *dataset);
+
 /* As the vtable's functions, with the same `cold` and `*failed`, for references of any sources. Errors name the sample
  * id. */
 int leat_dataset_rows(const struct leat_dataset *dataset, size_t field, const struct leat_sample_ref *refs, size_t n,

@@ -80,7 +80,8 @@ int leat_dataset_make(struct leat_base *base, struct leat_selection *selection, 
                       struct leat_error *error);
 /* A data set of one source. Takes the source over, and closes it on failure. */
 int leat_dataset_of_source(struct leat_source *source, struct leat_dataset **out, struct leat_error *error);
-/* The source of a zipped data set (zip.c), which keeps the parts. */
+/* The source of a zipped data set (zip.c), which keeps the parts. The fields of a part whose name is "" have their own
+ * names there. */
 int leat_zip_open(struct leat_dataset *const *parts, const char *const *names, size_t n, bool bare,
                   struct leat_source **out, struct leat_error *error);
 /* The source of windows over the records of a data set (windows.c), which it keeps. */

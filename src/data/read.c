@@ -1,6 +1,7 @@
 /*
  * From positions to bytes: the place of a sample, and the reading of its values. Each error names its sample.
  */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -212,6 +213,31 @@ static int check_computed(const struct leat_dataset *d, const size_t *fields, si
     return LEAT_OK;
 }
 
+/* Values of a source that fills memory with them. */
+static int fill_values(struct leat_source *source, const size_t *fields, size_t n_fields, const uint64_t *samples,
+                       size_t n, struct leat_values *out, size_t *failed, struct leat_error *error)
+{
+    uint8_t **to = leat_new_array(n_fields, sizeof *to);
+    uint64_t *each = leat_new_array(n_fields, sizeof *each);
+    int rc = to && each ? LEAT_OK : LEAT_E_NOMEM;
+    *failed = n;
+    for (size_t f = 0; f < n_fields && !rc; f++) {
+        rc = leat_field_row_bytes(&source->fields[fields[f]], &each[f], error);
+        if (!rc && !(to[f] = leat_new_array(n, (size_t)each[f] + !each[f])))
+            rc = LEAT_E_NOMEM;
+    }
+    if (!rc)
+        rc = source->v->fill(source, fields, n_fields, samples, n, out->rows, to, failed, error);
+    for (size_t f = 0; f < n_fields && !rc; f++)
+        for (size_t i = 0; i < n && !rc; i++)
+            rc = leat_values_put(out, f, i, to[f] + i * each[f], each[f]);
+    for (size_t f = 0; f < n_fields && to; f++)
+        leat_free(to[f]);
+    leat_free(to);
+    leat_free(each);
+    return rc == LEAT_E_NOMEM ? leat_fail(error, rc, "no memory for computed values") : rc;
+}
+
 /* Computes values for references that share a source. */
 static int compute_run(const size_t *fields, size_t n_fields, const struct leat_sample_ref *refs, size_t n,
                        struct leat_values *out, size_t *failed, struct leat_error *error)
@@ -222,7 +248,8 @@ static int compute_run(const size_t *fields, size_t n_fields, const struct leat_
         return leat_fail(error, LEAT_E_NOMEM, "no memory to compute %zu samples", n);
     for (size_t i = 0; i < n; i++)
         samples[i] = refs[i].sample;
-    int rc = source->v->compute(source, fields, n_fields, samples, n, out, failed, error);
+    int rc = source->v->fill ? fill_values(source, fields, n_fields, samples, n, out, failed, error)
+                             : source->v->compute(source, fields, n_fields, samples, n, out, failed, error);
     leat_free(samples);
     return rc;
 }
@@ -241,6 +268,7 @@ int leat_dataset_compute(const struct leat_dataset *d, const size_t *fields, siz
             rc = leat_fail(error, LEAT_E_NOMEM, "no memory to compute %zu samples", n);
         to->cancelled = out->cancelled;
         to->may_lack = out->may_lack;
+        to->rows = run < n ? NULL : out->rows; /* the rows of a batch are of one source, if it asks for them */
         bad = run;
         if (!rc)
             rc = compute_run(fields, n_fields, refs + i, run, to, &bad, error);
@@ -256,6 +284,51 @@ int leat_dataset_compute(const struct leat_dataset *d, const size_t *fields, siz
             leat_values_destroy(&part);
     }
     return rc ? rc : check_computed(d, fields, n_fields, refs, n, out, failed, error);
+}
+
+bool leat_dataset_is_filled(const struct leat_dataset *d, size_t field)
+{
+    const struct leat_source *source = d->base->parts[0].source;
+    const struct leat_dataset *behind = source->storage[field] ? NULL : source->v->behind(source, &field, NULL);
+    return d->base->n_parts == 1 && (behind ? leat_dataset_is_filled(behind, field) : source->v->fill != NULL);
+}
+
+bool leat_dataset_follows_batches(const struct leat_dataset *d)
+{
+    bool follows = false;
+    for (size_t p = 0; p < d->base->n_parts && !follows; p++) {
+        const struct leat_source *source = d->base->parts[p].source;
+        for (size_t f = 0; f < source->n_fields && !follows; f++) {
+            size_t of = f;
+            const struct leat_dataset *behind = source->storage[f] ? NULL : source->v->behind(source, &of, NULL);
+            follows = behind ? leat_dataset_follows_batches(behind) : source->v->fill != NULL;
+        }
+    }
+    return follows;
+}
+
+int leat_dataset_fill(const struct leat_dataset *d, const size_t *fields, size_t n_fields,
+                      const struct leat_sample_ref *refs, size_t n, const struct leat_batch_rows *rows,
+                      uint8_t *const *to, size_t *failed, struct leat_error *error)
+{
+    size_t theirs[LEAT_MAX_FILLED];
+    uint64_t samples[CHUNK];
+    struct leat_sample_ref ref = {0};
+    *failed = 0;
+    assert(n <= CHUNK && n_fields <= LEAT_MAX_FILLED);
+    for (size_t i = 0; i < n; i++) {
+        theirs[0] = fields[0];
+        ref = refs[i];
+        leat_ref_resolve(&ref, &theirs[0]);
+        samples[i] = ref.sample;
+    }
+    for (size_t f = 1; f < n_fields && n; f++) {
+        struct leat_sample_ref one = refs[0];
+        theirs[f] = fields[f];
+        leat_ref_resolve(&one, &theirs[f]);
+    }
+    const int rc = n ? ref.source->v->fill(ref.source, theirs, n_fields, samples, n, rows, to, failed, error) : LEAT_OK;
+    return rc ? at_sample(d, fields[0], &refs[*failed], rc, error) : LEAT_OK;
 }
 
 /* ---- one value of varying size --------------------------------------------------------------- */

@@ -84,6 +84,7 @@ static int zip_compute(struct leat_source *source, const size_t *fields, size_t 
         rc = leat_values_init(&values, k, n) ? leat_fail(error, LEAT_E_NOMEM, "no memory to compute values") : LEAT_OK;
         values.cancelled = out->cancelled;
         values.may_lack = out->may_lack;
+        values.rows = out->rows;
         if (!rc)
             rc = leat_dataset_compute(z->parts[p], theirs, k, refs, n, &values, failed, error);
         for (size_t f = 0; f < k && !rc; f++)
@@ -150,12 +151,13 @@ static const struct leat_source_vtable zip_vtable = {
     .column = zip_column,
 };
 
-/* `left.image`; with `bare`, `left` if the data set has one field. */
+/* `left.image`; with `bare`, `left` if the data set has one field; of a part without a name as there. */
 static int name_field(struct zip *z, size_t at, const char *part, const struct leat_field *field, bool bare,
                       struct leat_error *error)
 {
-    int n = bare ? snprintf(z->names[at], NAME_ROOM, "%s", part)
-                 : snprintf(z->names[at], NAME_ROOM, "%s.%s", part, field->name);
+    int n = bare    ? snprintf(z->names[at], NAME_ROOM, "%s", part)
+            : *part ? snprintf(z->names[at], NAME_ROOM, "%s.%s", part, field->name)
+                    : snprintf(z->names[at], NAME_ROOM, "%s", field->name);
     if (n >= NAME_ROOM)
         return leat_fail(error, LEAT_E_INVALID,
                          "the name '%s.%s' of a zipped field has more than %d bytes: give the data set a shorter name",
@@ -170,9 +172,9 @@ static int check_part(const struct leat_dataset *first, const char *first_name, 
                       const char *name, bool bare, struct leat_error *error)
 {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_";
-    size_t head = strspn(name, letters);
+    size_t head = *name ? strspn(name, letters) : 1;
     const char *later = &"._-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"[!bare];
-    if (!head || strspn(name, later) != strlen(name))
+    if (!head || strspn(name, later) != strlen(name)) /* a part without a name is one of leat's own */
         return leat_fail(error, LEAT_E_INVALID,
                          "a zipped data set is named '%.64s': use a letter or _ first, then letters, digits, _ and -",
                          name);
@@ -203,7 +205,7 @@ static int take_fields(struct zip *z, const struct leat_dataset *part, const cha
         if (is_derived(&base->fields[f]) != derived)
             continue;
         z->origins[at] = (struct origin){part, f};
-        rc = name_field(z, at, name, &base->fields[f], bare && stored == 1 && !derived, error);
+        rc = name_field(z, at, name, &base->fields[f], *name && bare && stored == 1 && !derived, error);
         for (size_t g = 0; g < at && !rc; g++)
             if (!strcmp(z->names[g], z->names[at]))
                 rc = leat_fail(error, LEAT_E_INVALID, "two zipped fields are named '%s'", z->names[at]);

@@ -62,6 +62,13 @@ static int add_chain(struct leat_job_context *c, const struct leat_program_chain
     return LEAT_OK;
 }
 
+/* Whether the only use of a field is an output that has its values as they are, which its source writes. */
+static bool is_filled(const struct leat_job_context *c, const struct leat_feed *feed)
+{
+    return c->n_filled < LEAT_MAX_FILLED && !feed->tied && feed->n_all == 1 && feed->n_outputs == 1 &&
+           leat_dataset_is_filled(c->dataset, feed->field) && leat_program_copies(c->program, feed->outputs[0]);
+}
+
 static void describe(struct leat_job_context *c, struct leat_feed *feed)
 {
     const struct leat_field *field = &c->fields[feed->field];
@@ -69,9 +76,13 @@ static void describe(struct leat_job_context *c, struct leat_feed *feed)
     feed->mapped = storages & 1u << LEAT_STORAGE_MAPPED;
     feed->computed = storages & 1u << LEAT_STORAGE_COMPUTED;
     feed->fetched = storages & ~(1u << LEAT_STORAGE_MAPPED);
+    feed->filled = !c->packing && is_filled(c, feed);
+    feed->fetched &= !feed->filled;
+    feed->computed &= !feed->filled;
     feed->slotted = feed->fetched || feed->tied;
     feed->slot = feed->slotted ? c->n_slots++ : 0;
     feed->made = feed->computed ? c->n_made++ : 0;
+    c->n_filled += feed->filled;
     feed->align = (uint8_t)leat_dtype_size(field->dtype);
     feed->fixed = field->kind == LEAT_KIND_ARRAY && (!field->ndim || field->shape[0] >= 0);
     feed->value_bytes = leat_dtype_size(field->dtype);
@@ -94,6 +105,7 @@ int leat_job_context_make(struct leat_job_context *c, struct leat_error *error)
     if (rc)
         return leat_fail(error, rc, "no memory for a loader");
     bool reads = false;
+    c->follows = !c->packing && leat_dataset_follows_batches(c->dataset);
     for (size_t f = 0; f < c->n_feeds; f++) {
         struct leat_feed *feed = &c->feeds[f];
         describe(c, feed);

@@ -23,6 +23,7 @@ struct leat_feed {
     bool gathered;          /* the chain of a tuple takes it of several samples */
     bool tied;              /* the chain of a tuple takes it, from plain memory: mapped values are copied; */
     bool grows;             /* ... or some output grows, and all are made from there */
+    bool filled;            /* its source writes it straight into the batch */
     bool slotted;           /* fetched or tied: it has a place in the arrays of values of a row */
     size_t slot;            /* slotted: the number of the slot */
     size_t made;            /* computed: its number among the computed fields */
@@ -63,6 +64,8 @@ struct leat_job_context {
     size_t own_slots; /* ... of one sample: a row may be made of `pieces` */
     unsigned pieces;
     size_t n_made;    /* of these, that some source computes */
+    size_t n_filled;  /* feeds that are filled */
+    bool follows;     /* values follow from the batch, too: rows are told which one it is */
     size_t most_tied; /* the most fields, or outputs, of a tuple's chain */
     bool sizes_made;  /* lengths of outputs follow from computed values */
     enum leat_on_error on_error;

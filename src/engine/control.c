@@ -255,6 +255,8 @@ int leat_loader_decide_rows(struct leat_loader *l, const struct leat_step *at, e
     if (rows < LEAT_ROWS_AS_OPENED || rows > LEAT_ROWS_SELECTED || (!d.unlisted && (!positions || !n)))
         return leat_fail(error, LEAT_E_INVALID,
                          "an epoch has the rows that it was opened with, or a list of at least one position");
+    if (l->job.follows && !d.unlisted)
+        return leat_loader_fail_followed("rows of one's own", error);
     if (!at && l->input.world_size > 1)
         return leat_fail(error, LEAT_E_INVALID,
                          "on several ranks say from which step the list holds, the same on each: the ranks may have "

@@ -235,6 +235,8 @@ static enum leat_job_status locate(struct leat_job *j, struct leat_scratch *scra
     for (size_t f = 0; f < c->n_feeds; f++)
         for (size_t k = 0; c->feeds[f].mapped && k < c->feeds[f].n_outputs; k++)
             leat_job_make_mapped(j, scratch, &c->feeds[f], c->feeds[f].outputs[k]);
+    if (c->n_filled)
+        leat_job_fill(j);
     const size_t located = c->n_slots ? locate_chunk(j) : j->chunk.count;
     if (c->n_made)
         compute_rows(j, 0, located);
@@ -449,6 +451,7 @@ void leat_job_destroy(struct leat_job *j)
 {
     leat_job_drop_made(j);
     leat_free(j->chunk.made);
+    leat_free(j->chunk.samples);
     for (size_t i = 0; i < j->results.n_notes; i++)
         leat_free(j->results.notes[i].reason);
     leat_free(j->results.notes);

@@ -22,11 +22,11 @@
 
 /* ---- kept rows ------------------------------------------------------------------------------- */
 
-/* Whether a row's bytes follow from its number alone, and rows lie apart from each other. */
+/* Whether a row's bytes follow from its number alone, not from its batch, and rows lie apart from each other. */
 static bool can_keep(const struct leat_loader *l)
 {
     return !l->pool.numbered && !l->ragged && !l->pool.late && !l->pool.bounded && !l->pool.n_segments &&
-           !leat_program_varies(l->program) && !leat_program_has_batch_stage(l->program);
+           !leat_program_varies(l->program) && !leat_program_has_batch_stage(l->program) && !l->job.follows;
 }
 
 /* The rows of a batch, from its first one on, that have a number of their own: padding has none. */

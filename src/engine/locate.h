@@ -58,6 +58,10 @@ struct leat_job_chunk {
     uint8_t *attempts; /* of substitutes */
     uint8_t *tries;    /* of reads that have failed: such a row is read alone, */
     int64_t wake_ns;   /* and not before this time */
+    /* The global batch, if the context follows batches; `samples`: memory for those of a batch that leaves some out. */
+    struct leat_batch_rows batch;
+    uint64_t *samples;
+    size_t samples_room;
 };
 
 /* The next rows of the run as the plan names them, and their samples. An error is that of row *failed of the batch: it
@@ -68,6 +72,9 @@ size_t leat_place_samples(const struct leat_job_context *context, const struct l
                           uint64_t *positions, struct leat_sample_ref *refs);
 /* Row i gets its next substitute. False: there is none. */
 bool leat_job_plan_substitute(struct leat_job *job, size_t i);
+/* Has the sources write the values of fields that are filled, for all rows of the chunk; what fails is the job's
+ * error. */
+void leat_job_fill(struct leat_job *job);
 /* Finds how the job gets each value of a field, for rows [i, i + n), and where. An error is that of row *failed. */
 int leat_job_locate(struct leat_job *job, const struct leat_feed *feed, size_t i, size_t n, size_t *failed);
 /* Values of rows [i, i + n) that sources compute: job->error, and row *failed that is to blame, i + n: not known. */

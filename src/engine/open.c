@@ -449,6 +449,37 @@ static void undo(struct leat_loader *l)
     destroy(&l->pool);
 }
 
+int leat_loader_fail_followed(const char *what, struct leat_error *error)
+{
+    return leat_fail(error, LEAT_E_INVALID,
+                     "%s: a graph of events is read in the order of time, each event once, since what comes with an "
+                     "event is what was known before it: leave that out, and take parts of the graph by split_time or "
+                     "slices",
+                     what);
+}
+
+/* Values that follow from the batch have a meaning only in batches that are runs of one data set in its order. */
+static int check_followed(const struct leat_loader *l, const struct leat_sources *sources,
+                          const struct leat_loader_options *o, struct leat_error *error)
+{
+    if (!leat_dataset_follows_batches(l->dataset))
+        return LEAT_OK;
+    const char *what = sources->mix || sources->n > 1            ? "a mixture"
+                       : sources->at[0].pack                     ? "packed rows"
+                       : sources->at[0].one_of                   ? "one of a group"
+                       : o->buckets                              ? "batches by size"
+                       : !o->in_order                            ? "in_order=False"
+                       : o->decided                              ? "feedback="
+                       : o->on_error == LEAT_ON_ERROR_SUBSTITUTE ? "on_error=\"substitute\""
+                       : l->input.order == LEAT_ORDER_SEQUENTIAL ? NULL
+                       : l->input.order == LEAT_ORDER_SHUFFLED   ? "shuffle=True"
+                       : l->input.order == LEAT_ORDER_BLOCKS     ? "shuffle=Blocks(...)"
+                                                                 : "a sampler";
+    if (!what && !leat_dataset_ascends(l->dataset))
+        what = "a view in another order";
+    return what ? leat_loader_fail_followed(what, error) : LEAT_OK;
+}
+
 static int open_sources(const struct leat_sources *sources, const struct leat_loader_options *o,
                         struct leat_loader **out, struct leat_error *error)
 {
@@ -460,6 +491,8 @@ static int open_sources(const struct leat_sources *sources, const struct leat_lo
     l->input.n_sources = sources->n;
     l->input.lists_later = o->decided || (l->input.order == LEAT_ORDER_LIST && !sources->order.positions);
     int rc = leat_sources_join(sources, &l->dataset, error);
+    if (!rc)
+        rc = check_followed(l, sources, o, error);
     if (!rc)
         rc = compile(l, sources, o, error);
     if (!rc)

@@ -38,4 +38,7 @@ bool leat_loader_halt(struct leat_loader *loader);
 /* Makes bounds and window fit batches of so many rows of all ranks. BUDGET: the caller's limit is too small. */
 int leat_loader_fit(struct leat_loader *loader, uint64_t global_batch, struct leat_error *error);
 
+/* INVALID: `what` does not go with a data set that follows batches. */
+int leat_loader_fail_followed(const char *what, struct leat_error *error);
+
 #endif

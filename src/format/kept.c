@@ -116,9 +116,10 @@ static bool is_right(const struct header *h, const struct leat_kept *wanted, con
             !leat_mul_u64(h->sections[i].count, h->sections[i].each, &bytes) ||
             !leat_add_u64(h->sections[i].at, bytes, &end) || end > file->size)
             return false;
-    return trusts ||
-           (h->hash == leat_hash64(h, offsetof(struct header, hash)) && h->source_bytes == source->size &&
-            h->source_mtime_ns == source->mtime_ns && leat_kept_pieces(source, &pieces) && pieces == h->source_pieces);
+    if (trusts || h->hash != leat_hash64(h, offsetof(struct header, hash)))
+        return trusts;
+    return !source || (h->source_bytes == source->size && h->source_mtime_ns == source->mtime_ns &&
+                       leat_kept_pieces(source, &pieces) && pieces == h->source_pieces);
 }
 
 bool leat_kept_load(struct leat_kept *k, const char *path, struct leat_io_file *source, const char kind[8], bool trusts)
@@ -190,11 +191,11 @@ static bool write_all(FILE *file, const struct leat_kept *k, const struct header
 bool leat_kept_save(struct leat_kept *k, const char *path, struct leat_io_file *source, const char kind[8])
 {
     char temporary[4096 + 64];
-    struct header h = {.source_bytes = source->size, .source_mtime_ns = source->mtime_ns};
+    struct header h = {.source_bytes = source ? source->size : 0, .source_mtime_ns = source ? source->mtime_ns : 0};
     struct stat st;
     uint64_t at = sizeof h;
     const int refused = leat_kept_refused(path);
-    if (refused || !leat_kept_pieces(source, &h.source_pieces) ||
+    if (refused || (source && !leat_kept_pieces(source, &h.source_pieces)) ||
         !leat_kept_partial_name(temporary, sizeof temporary, path)) {
         leat_kept_unwritten(path, refused);
         return false;

@@ -53,9 +53,9 @@ struct leat_kept {
     char *path;                /* where it is kept; NULL: nowhere */
     uint64_t inode;            /* of that file */
 };
-/* Reads what was kept of `source`; `kind` of 8 bytes tells formats and their versions apart, and the `each` that are
- * given in *out have to be those of the file. `trusts`: neither checksums nor the source are compared: for fuzzers.
- * False: there is none that is right. */
+/* Reads what was kept of `source` (NULL: of no file; the facts say of what); `kind` of 8 bytes tells formats and their
+ * versions apart, and the `each` that are given in *out have to be those of the file. `trusts`: neither checksums nor
+ * the source are compared: for fuzzers. False: there is none that is right. */
 bool leat_kept_load(struct leat_kept *out, const char *path, struct leat_io_file *source, const char kind[8],
                     bool trusts);
 /* Writes it beside its place and renames it. False: it cannot be written, which is logged. */

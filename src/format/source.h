@@ -45,7 +45,8 @@ struct leat_values {
     uint64_t bytes; /* of memory that the chunks take */
     /* NULL, or a flag: a source looks at it now and then, and returns CANCELLED if it is set. */
     const _Atomic bool *cancelled;
-    bool may_lack; /* who asks takes samples without a value */
+    bool may_lack;                      /* who asks takes samples without a value */
+    const struct leat_batch_rows *rows; /* of those samples, for sources that `fill`; NULL: of no batch */
 };
 int leat_values_init(struct leat_values *values, size_t n_fields, size_t n_samples); /* NOMEM */
 void leat_values_destroy(struct leat_values *values);
@@ -99,6 +100,14 @@ struct leat_source_left_out {
     uint64_t line, offset; /* of what is wrong */
 };
 
+/* The rows of a batch, as a source learns of them whose values follow from the batch, too. Its samples ascend. */
+struct leat_batch_rows {
+    const uint64_t *keys;    /* of each sample that is asked for: the random key of its row */
+    uint64_t first, last;    /* samples of the global batch */
+    const uint64_t *samples; /* NULL: it has all from `first` to `last`; else the n that it has */
+    uint64_t n;
+};
+
 struct leat_source_vtable {
     const char *name; /* "leat", "folder": what leat.open(format=) takes */
 
@@ -150,6 +159,11 @@ struct leat_source_vtable {
      * is the index in `samples` of the one that is to blame, or `n` if that is not known. */
     int (*compute)(struct leat_source *source, const size_t *fields, size_t n_fields, const uint64_t *samples, size_t n,
                    struct leat_values *out, size_t *failed, struct leat_error *error);
+    /* COMPUTED fields of fixed size whose values follow from the batch that a sample is a row of, too. In the place of
+     * `compute`: writes the values of n samples to to[i] for fields[i], one behind the other. `rows`: NULL, each sample
+     * is read by itself. Loaders keep the order of such a source. *failed as above. */
+    int (*fill)(struct leat_source *source, const size_t *fields, size_t n_fields, const uint64_t *samples, size_t n,
+                const struct leat_batch_rows *rows, uint8_t *const *to, size_t *failed, struct leat_error *error);
     /* The bytes of a value that varies, without reading it; UINT64_MAX: not known here. May be NULL. */
     uint64_t (*length)(struct leat_source *source, size_t field, uint64_t sample);
     /* COMPUTED fields: a value that lies in memory as long as the source is open. May be NULL. */

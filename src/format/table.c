@@ -231,7 +231,7 @@ static const char *missing_of(const struct leat_source_vtable *v, const struct l
     case LEAT_STORAGE_EXTENT:
         return v->extents && v->file && v->mark ? NULL : "the functions extents, file and mark";
     case LEAT_STORAGE_COMPUTED:
-        return v->compute ? NULL : "the function compute";
+        return v->compute || v->fill ? NULL : "the function compute, or fill";
     default:
         return "a storage";
     }

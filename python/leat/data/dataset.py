@@ -404,7 +404,7 @@ class Dataset:
             return (_unpickle_concat, self._recipe[1:])
         if self._recipe[0] == "stored":
             raise TypeError("a field of a file of cells does not pickle by itself: pickle the data set of the file")
-        if self._recipe[0] in ("arrays", "source", "zip", "windows", "cells"):
+        if self._recipe[0] in ("arrays", "source", "zip", "windows", "temporal", "cells"):
             return (_unpickle_made, (*self._recipe, self.fingerprint))
         if self._recipe[1] == "select":
             return (_unpickle_view, (self._recipe[0], "packed", *_pack(self._recipe[2])))
@@ -493,7 +493,7 @@ def _unpickle_open(path: str | list[str], *args: Any) -> Dataset:
 
 
 def _unpickle_made(kind: str, *args: Any) -> Dataset:
-    from . import made, windows
+    from . import made, temporal, windows
     from .cells import opening
 
     *given, fingerprint = args
@@ -504,6 +504,8 @@ def _unpickle_made(kind: str, *args: Any) -> Dataset:
         if kind == "source"
         else windows.windows(*given)
         if kind == "windows"
+        else temporal.temporal(*given[:7], fill=given[7], index_dir=given[8])
+        if kind == "temporal"
         else opening.open_cells(*given)
         if kind == "cells"
         else made.zipped(*given)

@@ -1,0 +1,177 @@
+"""Graphs of events: with each event, what was known of its nodes before it."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Literal
+
+import numpy as np
+
+from .. import _leat, check
+from .dataset import Dataset, no_dataset
+
+BEFORE = {"event": 0, "batch": 1}
+HOW = {"random": 0, "historical": 1}
+KEYS = {"row": 0, "id": 1}
+MOST = 1 << 20
+
+
+Recent = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]
+
+
+class EventIndex:
+    """The index of a graph of events; ``graph.index`` of :func:`leat.temporal`. Any thread may use it.
+
+    Attributes:
+        events: how many events it has.
+        nodes: how many numbers of nodes: the largest and 1, or how many distinct ones if they are few of many.
+    """
+
+    def __init__(self, graph: _leat.Dataset) -> None:
+        self._graph = graph
+        floats, self.events, self.nodes = _leat.temporal_look(graph)
+        self._times = np.dtype(np.float64 if floats else np.int64)
+
+    def recent(self, nodes: Any, times: Any, k: int) -> Recent:
+        """The `k` most recent neighbours of each node, each strictly before the node's time, the newest first.
+
+        Args:
+            nodes: integers of shape (n,). A node of which the graph knows nothing has no neighbours.
+            times: of the same shape, in the type of the graph's times; int64 for a graph of float64 is converted.
+            k: at most so many.
+
+        Returns:
+            ``nodes, times, events, count``: neighbours, the times of the events that joined them and their ids, of
+            shape (n, k), filled up as the graph's fields are; and how many there are, int32 (n,).
+
+        Raises:
+            TypeError: nodes are no integers, or times are floats and the graph's are integers.
+            ValueError: shapes differ.
+
+        >>> ds = leat.from_arrays(src=np.array([0, 0, 1]), dst=np.array([1, 2, 2]), t=np.array([5, 6, 6]))
+        >>> nodes, times, events, count = leat.temporal(ds).index.recent([2, 0], [7, 6], k=2)
+        >>> nodes.tolist(), times.tolist(), count.tolist()
+        ([[1, 0], [1, -1]], [[6, 6], [5, 0]], [2, 1])
+        """
+        k = check.integer("k", k, 0, MOST)
+        whose, when = np.asarray(nodes), np.asarray(times)
+        if whose.dtype.kind not in "iu" and whose.size:
+            raise TypeError(f"nodes are integers, not {whose.dtype}")
+        if when.dtype.kind not in "iuf" or (when.dtype.kind == "f" and self._times.kind == "i" and when.size):
+            raise TypeError(f"times are {self._times} here, not {when.dtype}")
+        if whose.ndim != 1 or whose.shape != when.shape:
+            raise ValueError(f"a time for each node is needed: nodes have shape {whose.shape}, times {when.shape}")
+        whose, when = np.ascontiguousarray(whose, np.int64), np.ascontiguousarray(when, self._times)
+        n = len(whose)
+        found: Recent = (
+            np.empty((n, k), np.int64),
+            np.empty((n, k), self._times),
+            np.empty((n, k), np.int64),
+            np.empty(n, np.int32),
+        )
+        _leat.temporal_recent(self._graph, n, k, whose.ctypes.data, when.ctypes.data, *(a.ctypes.data for a in found))
+        return found
+
+
+class Temporal(Dataset):
+    """A graph of events, made by :func:`leat.temporal`: a data set of events with what was known before each."""
+
+    @property
+    def index(self) -> EventIndex:
+        """The index of its events, for any caller."""
+        return EventIndex(self._handle)
+
+
+def _given(negatives: Any, events: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    array = np.asarray(negatives)
+    if array.dtype.kind not in "iu" or array.ndim != 2 or len(array) != events or not array.shape[1]:
+        raise ValueError(
+            f"negatives of shape {array.shape}, {array.dtype}: a number, or integers of shape ({events}, m), which "
+            "name the m negatives of each event"
+        )
+    return np.ascontiguousarray(array, np.int64)
+
+
+def temporal(
+    ds: Dataset,
+    neighbors: int = 10,
+    before: Literal["event", "batch"] = "event",
+    negatives: Any = 1,
+    how: Literal["random", "historical"] = "random",
+    key: Literal["row", "id"] = "row",
+    pending: bool = True,
+    *,
+    fill: int = -1,
+    index_dir: str | os.PathLike[str] | None = None,
+) -> Temporal:
+    """A graph of events, each with what was known strictly before it: neighbours, negatives, and what its batch hides.
+
+    Each event of `ds` joins two nodes, `src` and `dst`, at a time `t`, and may have other fields. In a batch, beside
+    these (k is `neighbors`, m the number of negatives; docs/events.md):
+
+    - of each side S (``src``, ``dst``, ``neg``): ``S.nodes``, ``S.times``, ``S.events`` (B, k), of ``neg`` (B, m, k):
+      the k most recent neighbours of the node, the newest first, the times of the events that joined them, and the ids
+      of these; ``S.count`` (B,), of ``neg`` (B, m): how many there are. A self-loop is one event of its node.
+    - ``neg`` (B, m): nodes that the event does not lead to.
+    - of ``src`` and ``dst``: ``S.pending`` (B,): how many events of the node come earlier in the *global* batch, which
+      a model that updates its memory once per batch has not seen; ``S.last`` (B,), bool: the node has no later event in
+      it.
+
+    A loader reads the graph in its order, without shuffling: what comes with an event follows from those before it. On
+    several ranks each reads its part of one global batch, and a resumed run gets the same neighbours, negatives and
+    pending counts. ``set_batch_size`` works within an epoch.
+
+    Args:
+        ds: events in the order of their times: fields ``src``, ``dst`` (integers from 0 to 2^31 - 1) and ``t`` (an
+            integer, or float64). A view has its own graph: neighbours come from its events only. Ids are those of
+            `ds`, if they ascend; else they number its positions.
+        neighbors: of each node; 0: none of these fields.
+        before: ``"event"``: neighbours are strictly before the event. ``"batch"``: strictly before the first event of
+            the global batch, as models that know the past up to the last batch have it.
+        negatives: of each event; 0: none. Or an integer array of shape (events, m), such as published ones of a
+            benchmark.
+        how: ``"random"``: uniformly from the distinct destinations of `ds`. ``"historical"``: from the distinct
+            destinations that the event's source had strictly before, without the present one; random if there is none.
+        key: ``"row"``: negatives are drawn by the row's random key: other ones each epoch. ``"id"``: by the event's id:
+            always the same, for evaluation.
+        pending: whether there are ``S.pending`` and ``S.last``.
+        fill: what stands in ``S.nodes`` and ``S.events`` where there is no neighbour; the number of a row of zeros, if
+            features are gathered by them (``stores={"src.x": (rows, "src.nodes")}``).
+        index_dir: a folder that keeps the index, for the next opening of the same events.
+
+    Returns:
+        :class:`Temporal`: a data set, with ``.index`` for lookups of any node at any time.
+
+    Raises:
+        KeyError: `ds` has no such field.
+        TypeError: a field is of another type; a time is float32, in which moments merge.
+        ValueError: a time falls or is no number, or a node is out of range (:class:`leat.CorruptError`, with the
+            event); an argument is not valid.
+
+    >>> ds = leat.from_arrays(src=np.array([0, 0, 1]), dst=np.array([1, 2, 2]), t=np.array([5, 6, 6]))
+    >>> batch = next(iter(leat.Loader(leat.temporal(ds, neighbors=2), 3, framework="numpy")))
+    >>> batch["src.nodes"].tolist(), batch["src.pending"].tolist(), batch["src.last"].tolist()
+    ([[-1, -1], [1, -1], [0, -1]], [0, 1, 1], [False, True, False])
+    """
+    if not isinstance(ds, Dataset):
+        raise no_dataset("temporal takes a data set of events", ds)
+    for name in ("src", "dst", "t"):
+        ds._find(name)
+    given = None if isinstance(negatives, (int, np.integer)) else _given(negatives, len(ds))
+    each = check.integer("negatives", negatives, 0, MOST) if given is None else given.shape[1]
+    folder = None if index_dir is None else os.fspath(index_dir)
+    handle = _leat.temporal(
+        ds._part(),
+        check.integer("neighbors", neighbors, 0, MOST),
+        each,
+        check.choice("before", before, BEFORE),
+        check.choice("how", how, HOW),
+        check.choice("key", key, KEYS),
+        bool(pending),
+        check.integer("fill", fill, -(1 << 63), (1 << 63) - 1),
+        0 if given is None else given.ctypes.data,
+        given,
+        folder,
+    )
+    asked = (neighbors, before, negatives if given is None else given, how, key, pending, fill, folder)
+    return Temporal(handle, ("temporal", ds, *asked))
