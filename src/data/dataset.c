@@ -220,9 +220,9 @@ int leat_dataset_make(struct leat_base *base, struct leat_selection *selection, 
     return rc;
 }
 
-bool leat_dataset_ascends(const struct leat_dataset *d)
+bool leat_dataset_is_in_order(const struct leat_dataset *d)
 {
-    return !d->selected || d->selection.ascending;
+    return d->base->n_parts == 1 && (!d->selected || d->selection.ascending);
 }
 
 struct leat_dataset *leat_dataset_retain(struct leat_dataset *d)

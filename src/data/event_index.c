@@ -9,19 +9,15 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/alloc.h"
-#include "base/bytes.h"
 #include "base/error.h"
-#include "base/hash.h"
 #include "base/random.h"
 #include "base/search.h"
 #include "data/internal.h"
 #include "io/interrupt.h"
 
 enum { PART = 1 << 14 };
-enum { ENDS = 0, TIE, BEGIN, SIDES, DESTINATIONS, NODES, PAIR, PAST };
 /* Numbers of nodes that no event has take 4 bytes each; from so many times the events on, nodes are numbered anew. */
 #define SPARSE 4
 
@@ -201,7 +197,7 @@ static int number_nodes(struct making *m, struct leat_error *error)
     }
     x->n_nodes = distinct(list, 2 * x->n);
     x->nodes = list;
-    keep(x, NODES, list, x->n_nodes, sizeof *list);
+    keep(x, LEAT_EVENT_NODES, list, x->n_nodes, sizeof *list);
     return LEAT_OK;
 }
 
@@ -224,7 +220,7 @@ static int list_destinations(struct making *m, struct leat_error *error)
     if (!list)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for %" PRIu64 " destinations", x->n_destinations);
     x->destinations = list;
-    keep(x, DESTINATIONS, list, x->n_destinations, sizeof *list);
+    keep(x, LEAT_EVENT_DESTINATIONS, list, x->n_destinations, sizeof *list);
     return LEAT_OK;
 }
 
@@ -254,7 +250,7 @@ static int make_sides(struct making *m, bool past, struct leat_error *error)
     uint32_t *begin = leat_new_array((past ? 2 : 1) * places, sizeof *begin);
     uint32_t *next = leat_new_array(places, sizeof *next);
     x->begin = begin;
-    keep(x, BEGIN, begin, (past ? 2 : 1) * places, sizeof *begin);
+    keep(x, LEAT_EVENT_BEGIN, begin, (past ? 2 : 1) * places, sizeof *begin);
     for (uint64_t e = 0; e < x->n && begin && next; e++) {
         begin[leat_event_node(x, m->ends[e].src) + 1]++;
         if (m->ends[e].src != m->ends[e].dst)
@@ -265,7 +261,7 @@ static int make_sides(struct making *m, bool past, struct leat_error *error)
     struct leat_event_side *sides = begin ? leat_alloc((begin[x->n_nodes] + 1) * sizeof *sides) : NULL;
     if (sides && next) {
         x->sides = sides;
-        keep(x, SIDES, sides, begin[x->n_nodes], sizeof *sides);
+        keep(x, LEAT_EVENT_SIDES, sides, begin[x->n_nodes], sizeof *sides);
         memcpy(next, begin, places * sizeof *next);
         put_sides(m, sides, next);
     } else {
@@ -309,7 +305,7 @@ static void number_pairs(const struct making *m, struct pairs *p, uint32_t *pair
 static int make_past(struct making *m, struct leat_error *error)
 {
     struct leat_event_index *x = m->x;
-    uint32_t *begin = (uint32_t *)x->own[BEGIN] + x->n_nodes + 1;
+    uint32_t *begin = (uint32_t *)x->own[LEAT_EVENT_BEGIN] + x->n_nodes + 1;
     struct pairs p = {.mask = 63};
     while (p.mask < 2 * x->n)
         p.mask = 2 * p.mask + 1;
@@ -331,76 +327,12 @@ static int make_past(struct making *m, struct leat_error *error)
             past[begin[v] + filled[v]++] = (struct leat_event_past){m->ends[e].dst, (uint32_t)e};
     }
     leat_free(filled);
-    keep(x, PAIR, pair, x->n, sizeof *pair);
-    keep(x, PAST, past, past ? begin[x->n_nodes] : 0, sizeof *past);
+    keep(x, LEAT_EVENT_PAIR, pair, x->n, sizeof *pair);
+    keep(x, LEAT_EVENT_PAST, past, past ? begin[x->n_nodes] : 0, sizeof *past);
     x->pair = pair;
     x->past = past;
     x->past_begin = begin;
     return past ? LEAT_OK : leat_fail(error, LEAT_E_NOMEM, "no memory for the pairs of %" PRIu64 " events", x->n);
-}
-
-/* ---- kept ------------------------------------------------------------------------------------- */
-
-static const char kind[8] = "events1";
-enum { FINGERPRINT = 0, EVENTS = 2, N_NODES, FLOATS, WITH_PAST, LISTED };
-
-static void say_facts(const struct leat_event_index *x, const struct leat_dataset *events, bool past, uint64_t *facts)
-{
-    uint8_t bytes[16];
-    leat_dataset_fingerprint(events, bytes);
-    facts[FINGERPRINT] = leat_get_u64(bytes);
-    facts[FINGERPRINT + 1] = leat_get_u64(bytes + 8);
-    facts[EVENTS] = x->n;
-    facts[N_NODES] = x->n_nodes;
-    facts[FLOATS] = x->floats;
-    facts[WITH_PAST] = past;
-    facts[LISTED] = x->nodes != NULL;
-}
-
-/* The arrays of an index that was kept: it has the checksums of what this code wrote, and is that of these events. */
-static bool take_kept(struct leat_event_index *x, const struct leat_dataset *events, bool past, const char *path)
-{
-    static const uint32_t each[] = {sizeof *x->ends, 4, 4, sizeof *x->sides, 4, 4, 4, sizeof *x->past};
-    uint64_t facts[8] = {0};
-    for (size_t i = 0; i < LEAT_KEPT_SECTIONS; i++)
-        x->kept.sections[i].each = each[i];
-    if (!leat_kept_load(&x->kept, path, NULL, kind, false))
-        return false;
-    const struct leat_kept_section *s = x->kept.sections;
-    const uint64_t *found = x->kept.facts, nodes = found[N_NODES], places = nodes + 1;
-    x->n_nodes = nodes;
-    x->nodes = found[LISTED] ? s[NODES].data : NULL;
-    say_facts(x, events, past, facts);
-    bool good = !memcmp(facts, found, sizeof facts) && s[ENDS].count == x->n && s[TIE].count == x->n &&
-                s[BEGIN].count == (past ? 2 : 1) * places && s[PAIR].count == (past ? x->n : 0) &&
-                s[NODES].count == (x->nodes ? nodes : 0);
-    x->begin = s[BEGIN].data;
-    good = good && x->begin[nodes] == s[SIDES].count && (!past || x->begin[places + nodes] == s[PAST].count);
-    if (!good) {
-        leat_kept_release(&x->kept);
-        x->nodes = NULL;
-        return false;
-    }
-    x->ends = s[ENDS].data;
-    x->tie = s[TIE].data;
-    x->sides = s[SIDES].data;
-    x->destinations = s[DESTINATIONS].data;
-    x->n_destinations = s[DESTINATIONS].count;
-    x->pair = past ? s[PAIR].data : NULL;
-    x->past = past ? s[PAST].data : NULL;
-    x->past_begin = past ? x->begin + places : NULL;
-    return true;
-}
-
-static bool place_of(const struct leat_dataset *events, bool past, const char *dir, char *path, size_t room)
-{
-    uint8_t bytes[16];
-    char name[33];
-    leat_dataset_fingerprint(events, bytes);
-    for (size_t i = 0; i < sizeof bytes; i++)
-        snprintf(name + 2 * i, 3, "%02x", bytes[i]);
-    mkdir(dir, 0777);
-    return (size_t)snprintf(path, room, "%s/events-%s%s%s", dir, name, past ? "-past" : "", LEAT_KEPT_END) < room;
 }
 
 /* ---- making ----------------------------------------------------------------------------------- */
@@ -408,8 +340,8 @@ static bool place_of(const struct leat_dataset *events, bool past, const char *d
 static int make(struct making *m, bool past, struct leat_error *error)
 {
     struct leat_event_index *x = m->x;
-    keep(x, ENDS, m->ends = leat_alloc((size_t)(x->n + 1) * sizeof *m->ends), x->n, sizeof *m->ends);
-    keep(x, TIE, m->tie = leat_alloc((size_t)(x->n + 1) * sizeof *m->tie), x->n, sizeof *m->tie);
+    keep(x, LEAT_EVENT_ENDS, m->ends = leat_alloc((size_t)(x->n + 1) * sizeof *m->ends), x->n, sizeof *m->ends);
+    keep(x, LEAT_EVENT_TIE, m->tie = leat_alloc((size_t)(x->n + 1) * sizeof *m->tie), x->n, sizeof *m->tie);
     m->times = leat_alloc((size_t)(x->n + 1) * sizeof *m->times);
     int rc = m->ends && m->tie && m->times ? LEAT_OK
                                            : leat_fail(error, LEAT_E_NOMEM, "no memory for %" PRIu64 " events", x->n);
@@ -435,16 +367,14 @@ int leat_event_index_make(struct leat_event_index *x, const struct leat_dataset 
     x->floats = leat_dataset_fields(events, &n_fields)[fields[2]].dtype == LEAT_F64;
     if (x->n > LEAT_MOST_EVENTS)
         return leat_fail(error, LEAT_E_RANGE, "%" PRIu64 " events: an index has at most 2^31 - 1 of them", x->n);
-    const bool keeps = dir && place_of(events, past, dir, path, sizeof path);
-    const bool found = keeps && take_kept(x, events, past, path);
+    const bool keeps = dir && leat_event_index_place(events, past, dir, path, sizeof path);
+    const bool found = keeps && leat_event_index_load(x, events, past, path, false);
     struct making m = {.x = x, .events = events, .fields = fields};
     int rc = found ? LEAT_OK : make(&m, past, error);
     if (!rc && !(x->hints = leat_new_array(x->n_nodes + 1, sizeof *x->hints)))
         rc = leat_fail(error, LEAT_E_NOMEM, "no memory for the index of %" PRIu64 " events", x->n);
-    if (!rc && keeps && !found) {
-        say_facts(x, events, past, x->kept.facts);
-        leat_kept_save(&x->kept, path, NULL, kind);
-    }
+    if (!rc && keeps && !found)
+        leat_event_index_save(x, events, past, path);
     if (rc)
         leat_event_index_destroy(x);
     return rc;

@@ -42,9 +42,21 @@ struct leat_event_index {
     const uint32_t *pair;        /* NULL: nothing was asked about the past */
     const uint32_t *past_begin;  /* n_nodes + 1 */
     const struct leat_event_past *past;
-    _Atomic uint32_t *hints; /* of each node: where its last search ended; any number is right */
-    struct leat_kept kept;   /* where the arrays lie */
-    void *own[8];            /* or here */
+    _Atomic uint32_t *hints;       /* of each node: where its last search ended; any number is right */
+    struct leat_kept kept;         /* where the arrays lie, maybe mapped: then they are read inside leat_guarded */
+    void *own[LEAT_KEPT_SECTIONS]; /* or here */
+};
+
+/* The sections of an index that is kept. */
+enum leat_event_section {
+    LEAT_EVENT_ENDS = 0,
+    LEAT_EVENT_TIE,
+    LEAT_EVENT_BEGIN, /* with `past_begin` behind it */
+    LEAT_EVENT_SIDES,
+    LEAT_EVENT_DESTINATIONS,
+    LEAT_EVENT_NODES,
+    LEAT_EVENT_PAIR,
+    LEAT_EVENT_PAST
 };
 
 /* Reads the columns of `events`, whose fields have been checked, and makes the index; or takes the one that was kept in
@@ -52,6 +64,20 @@ struct leat_event_index {
 int leat_event_index_make(struct leat_event_index *index, const struct leat_dataset *events, const size_t fields[3],
                           bool past, const char *dir, struct leat_error *error);
 void leat_event_index_destroy(struct leat_event_index *index);
+
+/* ---- kept in a folder: event_index_kept.c ----------------------------------------------------- */
+
+/* The file of the index of `events` in `dir`, which is made. False: the path is too long. */
+bool leat_event_index_place(const struct leat_dataset *events, bool past, const char *dir, char *path, size_t room);
+/* Takes the index of x->n events from there. False: there is none, or it is another one, or damaged. `trusts`: the
+ * fingerprint and the checksums are not compared: for fuzzers. */
+bool leat_event_index_load(struct leat_event_index *index, const struct leat_dataset *events, bool past,
+                           const char *path, bool trusts);
+/* Writes it there; that it cannot is logged. */
+void leat_event_index_save(struct leat_event_index *index, const struct leat_dataset *events, bool past,
+                           const char *path);
+
+/* ---- looking up ------------------------------------------------------------------------------- */
 
 /* The number of a node; LEAT_NO_NODE: it has no event. */
 static inline uint32_t leat_event_node(const struct leat_event_index *x, int64_t node)

@@ -10,7 +10,6 @@
 #include "leat/temporal.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -22,6 +21,7 @@
 #include "data/event_index.h"
 #include "data/internal.h"
 #include "format/fingerprint.h"
+#include "io/guard.h"
 
 enum side { SRC = 0, DST, NEG, SIDES };
 enum what { NODES = 0, TIMES, EVENTS, COUNT, PENDING, LAST, DRAWN, WHATS };
@@ -152,24 +152,24 @@ struct filling {
     uint8_t *at[SIDES][WHATS]; /* of the first row; NULL: not wanted */
 };
 
-static void fill_side(const struct filling *f, enum side side, uint64_t event, uint64_t limit, uint64_t row,
-                      const int64_t *nodes, uint32_t n)
+static void fill_side(const struct filling *f, enum side side, uint64_t event, uint64_t limit, uint64_t place,
+                      int64_t node)
 {
     const struct temporal *t = f->t;
     uint8_t *const *at = f->at[side];
-    const uint64_t k = t->o.neighbors, first = row * n;
-    for (uint32_t i = 0; i < n && (at[NODES] || at[TIMES] || at[EVENTS] || at[COUNT]); i++) {
-        const uint32_t v = leat_event_node(&t->index, nodes[i]);
+    const uint64_t k = t->o.neighbors;
+    if (at[NODES] || at[TIMES] || at[EVENTS] || at[COUNT]) {
+        const uint32_t v = leat_event_node(&t->index, node);
         const uint32_t end = v == LEAT_NO_NODE ? 0 : leat_event_before(&t->index, v, limit);
-        const struct places to = {.nodes = at[NODES] ? (int64_t *)(void *)at[NODES] + (first + i) * k : NULL,
-                                  .times = at[TIMES] ? (int64_t *)(void *)at[TIMES] + (first + i) * k : NULL,
-                                  .events = at[EVENTS] ? (int64_t *)(void *)at[EVENTS] + (first + i) * k : NULL,
-                                  .count = at[COUNT] ? (int32_t *)(void *)at[COUNT] + first + i : NULL};
+        const struct places to = {.nodes = at[NODES] ? (int64_t *)(void *)at[NODES] + place * k : NULL,
+                                  .times = at[TIMES] ? (int64_t *)(void *)at[TIMES] + place * k : NULL,
+                                  .events = at[EVENTS] ? (int64_t *)(void *)at[EVENTS] + place * k : NULL,
+                                  .count = at[COUNT] ? (int32_t *)(void *)at[COUNT] + place : NULL};
         put_neighbors(t, v, end, t->o.neighbors, &to);
     }
     if (at[PENDING] || at[LAST])
-        put_pending(t, &f->batch, event, (int32_t)nodes[0], at[PENDING] ? (int32_t *)(void *)at[PENDING] + row : NULL,
-                    at[LAST] ? (bool *)at[LAST] + row : NULL);
+        put_pending(t, &f->batch, event, (int32_t)node, at[PENDING] ? (int32_t *)(void *)at[PENDING] + place : NULL,
+                    at[LAST] ? (bool *)at[LAST] + place : NULL);
 }
 
 /* Negatives come one by one, so that no memory is needed for those of a row. */
@@ -180,16 +180,45 @@ static void fill_negatives(const struct filling *f, uint64_t event, uint64_t lim
         const int64_t node = negative(f->t, event, key, i);
         if (f->at[NEG][DRAWN])
             ((int64_t *)(void *)f->at[NEG][DRAWN])[row * m + i] = node;
-        fill_side(f, NEG, event, limit, row * m + i, &node, 1);
+        fill_side(f, NEG, event, limit, row * m + i, node);
     }
 }
 
-static int find_batch(struct filling *f, const struct leat_batch_rows *rows)
+/* What was asked for, and the sample that is none of the graph's. */
+struct request {
+    struct filling f;
+    const uint64_t *samples;
+    size_t n, failed;
+    const struct leat_batch_rows *rows;
+};
+
+static int fill_rows(void *arg)
 {
-    f->batch.rows = rows;
-    f->batch.first = event_of(f->t, rows->first, UINT64_MAX - 1);
-    f->batch.last = event_of(f->t, rows->last, UINT64_MAX - 1);
-    return f->batch.first <= f->batch.last ? LEAT_OK : LEAT_E_INVALID;
+    struct request *q = arg;
+    struct filling *f = &q->f;
+    const struct temporal *t = f->t;
+    const struct leat_event_index *x = &t->index;
+    uint64_t event = UINT64_MAX - 1;
+    if (q->rows) {
+        f->batch = (struct batch){event_of(t, q->rows->first, event), event_of(t, q->rows->last, event), q->rows};
+        if (f->batch.last == UINT64_MAX || f->batch.first > f->batch.last)
+            return LEAT_E_INVALID;
+    }
+    for (size_t i = 0; i < q->n; i++) {
+        q->failed = i;
+        if ((event = event_of(t, q->samples[i], event)) >= x->n)
+            return LEAT_E_INVALID;
+        if (!q->rows)
+            f->batch.first = f->batch.last = event;
+        uint64_t limit = x->tie[event];
+        if (t->o.before == LEAT_BEFORE_BATCH && event >= f->batch.first && x->tie[f->batch.first] < limit)
+            limit = x->tie[f->batch.first];
+        const uint64_t base = q->rows && !t->o.by_id ? q->rows->keys[i] : leat_key_mix(DRAW_KEY, q->samples[i]);
+        fill_side(f, SRC, event, limit, i, x->ends[event].src);
+        fill_side(f, DST, event, limit, i, x->ends[event].dst);
+        fill_negatives(f, event, limit, i, leat_key_mix(base, DRAW_KEY));
+    }
+    return LEAT_OK;
 }
 
 static int temporal_fill(struct leat_source *source, const size_t *fields, size_t n_fields, const uint64_t *samples,
@@ -197,32 +226,14 @@ static int temporal_fill(struct leat_source *source, const size_t *fields, size_
                          struct leat_error *error)
 {
     const struct temporal *t = (const struct temporal *)source;
-    struct filling f = {.t = t};
-    uint64_t event = UINT64_MAX - 1;
+    struct request q = {.f.t = t, .samples = samples, .n = n, .rows = rows};
     for (size_t i = 0; i < n_fields; i++)
-        f.at[t->says[fields[i]].side][t->says[fields[i]].what] = to[i];
-    if (rows && find_batch(&f, rows)) {
-        *failed = 0;
-        return leat_fail(error, LEAT_E_INVALID, "a batch has samples that are none of the graph's events");
-    }
-    for (size_t i = 0; i < n; i++) {
-        const struct leat_event_index *x = &t->index;
-        if ((event = event_of(t, samples[i], event)) == UINT64_MAX) {
-            *failed = i;
-            return leat_fail(error, LEAT_E_INVALID, "sample %" PRIu64 " is none of the graph's events", samples[i]);
-        }
-        if (!rows)
-            f.batch.first = f.batch.last = event;
-        uint64_t limit = x->tie[event];
-        if (t->o.before == LEAT_BEFORE_BATCH && event >= f.batch.first && x->tie[f.batch.first] < limit)
-            limit = x->tie[f.batch.first];
-        const uint64_t base = rows && !t->o.by_id ? rows->keys[i] : leat_key_mix(DRAW_KEY, samples[i]);
-        const int64_t src = x->ends[event].src, dst = x->ends[event].dst;
-        fill_side(&f, SRC, event, limit, i, &src, 1);
-        fill_side(&f, DST, event, limit, i, &dst, 1);
-        fill_negatives(&f, event, limit, i, leat_key_mix(base, DRAW_KEY));
-    }
-    return LEAT_OK;
+        q.f.at[t->says[fields[i]].side][t->says[fields[i]].what] = to[i];
+    const int rc = t->index.kept.file ? leat_guarded(fill_rows, &q, error) : fill_rows(&q);
+    *failed = q.failed;
+    return rc == LEAT_E_INVALID
+               ? leat_fail(error, rc, "sample %" PRIu64 " is none of the graph's events", samples[q.failed])
+               : rc;
 }
 
 static void temporal_close(struct leat_source *source)
@@ -435,16 +446,39 @@ int leat_dataset_temporal(struct leat_dataset *events, const struct leat_tempora
 
 /* ---- apart from batches ----------------------------------------------------------------------- */
 
+/* The graph that some field is of, also one that was zipped; NULL: there is none. */
 static const struct temporal *temporal_of(const struct leat_dataset *d)
 {
     const struct leat_source *source = d->base->parts[0].source;
-    for (size_t f = 0; d->base->n_parts == 1 && f < source->n_fields; f++) {
+    const struct temporal *found = source->v == &temporal_vtable ? (const struct temporal *)source : NULL;
+    for (size_t f = 0; d->base->n_parts == 1 && f < source->n_fields && !found; f++) {
         size_t field = f;
         const struct leat_dataset *behind = source->storage[f] ? NULL : source->v->behind(source, &field, NULL);
-        if (behind && behind->base->n_parts == 1 && behind->base->parts[0].source->v == &temporal_vtable)
-            return (const struct temporal *)behind->base->parts[0].source;
+        found = behind ? temporal_of(behind) : NULL;
     }
-    return NULL;
+    return found;
+}
+
+struct lookup {
+    const struct temporal *t;
+    const int64_t *nodes, *times;
+    uint64_t n;
+    uint32_t k;
+    struct places to;
+};
+
+static int look_up(void *arg)
+{
+    const struct lookup *l = arg;
+    for (uint64_t i = 0; i < l->n; i++) {
+        const uint32_t v = leat_event_node(&l->t->index, l->nodes[i]);
+        const struct places to = {.nodes = l->to.nodes ? l->to.nodes + i * l->k : NULL,
+                                  .times = l->to.times ? l->to.times + i * l->k : NULL,
+                                  .events = l->to.events ? l->to.events + i * l->k : NULL,
+                                  .count = l->to.count ? l->to.count + i : NULL};
+        put_neighbors(l->t, v, v == LEAT_NO_NODE ? 0 : leat_event_before_time(&l->t->index, v, l->times[i]), l->k, &to);
+    }
+    return LEAT_OK;
 }
 
 int leat_temporal_recent(const struct leat_dataset *graph, const int64_t *nodes, const void *times, uint64_t n,
@@ -454,16 +488,8 @@ int leat_temporal_recent(const struct leat_dataset *graph, const int64_t *nodes,
     const struct temporal *t = temporal_of(graph);
     if (!t)
         return leat_fail(error, LEAT_E_INVALID, "the data set is no graph of events");
-    for (uint64_t i = 0; i < n; i++) {
-        const uint32_t v = leat_event_node(&t->index, nodes[i]);
-        const int64_t time = ((const int64_t *)times)[i];
-        const struct places to = {.nodes = nodes_out ? nodes_out + i * k : NULL,
-                                  .times = times_out ? (int64_t *)times_out + i * k : NULL,
-                                  .events = events_out ? events_out + i * k : NULL,
-                                  .count = count ? count + i : NULL};
-        put_neighbors(t, v, v == LEAT_NO_NODE ? 0 : leat_event_before_time(&t->index, v, time), k, &to);
-    }
-    return LEAT_OK;
+    struct lookup l = {t, nodes, times, n, k, {nodes_out, times_out, events_out, count}};
+    return leat_guarded(look_up, &l, error);
 }
 
 int leat_temporal_look(const struct leat_dataset *graph, bool *floats, uint64_t *events, uint64_t *nodes,

@@ -475,8 +475,8 @@ static int check_followed(const struct leat_loader *l, const struct leat_sources
                        : l->input.order == LEAT_ORDER_SHUFFLED   ? "shuffle=True"
                        : l->input.order == LEAT_ORDER_BLOCKS     ? "shuffle=Blocks(...)"
                                                                  : "a sampler";
-    if (!what && !leat_dataset_ascends(l->dataset))
-        what = "a view in another order";
+    if (!what && !leat_dataset_is_in_order(l->dataset))
+        what = "several graphs, or a view in another order";
     return what ? leat_loader_fail_followed(what, error) : LEAT_OK;
 }
 

@@ -403,3 +403,9 @@ def test_the_least_integers_are_indices_like_any_other(workers: int) -> None:
     order = [[i - (1 << 63)] for i in range(20)]
     loader = leat.DataLoader(Range(20), batch_sampler=order, num_workers=workers)
     assert [batch.tolist() for batch in loader] == order
+
+
+def test_a_graph_of_events_is_refused_since_its_batches_say_what_is_pending() -> None:
+    events = leat.from_arrays(src=np.arange(4), dst=np.arange(4), t=np.arange(4))
+    with pytest.raises(ValueError, match=r"leat\.Loader reads a graph of events"):
+        leat.DataLoader(leat.temporal(events), batch_size=2)

@@ -26,6 +26,7 @@ from .tokenizers import Tokenizers, compare
 
 if TYPE_CHECKING:
     from .cells.opening import Cells
+    from .temporal import EventIndex
 
 LABELS = {"auto": 0, "folders": 1, "none": 2}
 _REMOTE = re.compile("https?://", re.IGNORECASE)
@@ -93,6 +94,8 @@ class Dataset:
                 raise AttributeError(f"a data set has no attribute {name!r}: its fields are in .schema")
             if name == "genes":
                 raise AttributeError("this data set knows no names of genes")
+            if name == "index":
+                raise AttributeError("this data set is no graph of events")
             if name == "var":
                 raise AttributeError("this data set is none of cells")
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
@@ -138,6 +141,21 @@ class Dataset:
         if genes is not None:
             return genes
         raise AttributeError("this data set knows no names of genes", name="genes", obj=self)
+
+    @property
+    def index(self) -> EventIndex:
+        """Of a graph of events (:func:`leat.temporal`) or a view of one: the index of all its events, which finds the
+        neighbours of any node at any time (:meth:`leat.data.temporal.EventIndex.recent`).
+
+        Raises:
+            AttributeError: it is no such data set.
+        """
+        from .temporal import EventIndex
+
+        try:
+            return EventIndex(self._handle)
+        except ValueError:
+            raise AttributeError("this data set is no graph of events", name="index", obj=self) from None
 
     @property
     def var(self) -> dict[str, np.ndarray[Any, Any]]:

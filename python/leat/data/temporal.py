@@ -20,7 +20,7 @@ Recent = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any],
 
 
 class EventIndex:
-    """The index of a graph of events; ``graph.index`` of :func:`leat.temporal`. Any thread may use it.
+    """The index of a graph of events: ``graph.index`` of :func:`leat.temporal`. Any thread may use it.
 
     Attributes:
         events: how many events it has.
@@ -73,15 +73,6 @@ class EventIndex:
         return found
 
 
-class Temporal(Dataset):
-    """A graph of events, made by :func:`leat.temporal`: a data set of events with what was known before each."""
-
-    @property
-    def index(self) -> EventIndex:
-        """The index of its events, for any caller."""
-        return EventIndex(self._handle)
-
-
 def _given(negatives: Any, events: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     array = np.asarray(negatives)
     if array.dtype.kind not in "iu" or array.ndim != 2 or len(array) != events or not array.shape[1]:
@@ -103,7 +94,7 @@ def temporal(
     *,
     fill: int = -1,
     index_dir: str | os.PathLike[str] | None = None,
-) -> Temporal:
+) -> Dataset:
     """A graph of events, each with what was known strictly before it: neighbours, negatives, and what its batch hides.
 
     Each event of `ds` joins two nodes, `src` and `dst`, at a time `t`, and may have other fields. In a batch, beside
@@ -140,7 +131,8 @@ def temporal(
         index_dir: a folder that keeps the index, for the next opening of the same events.
 
     Returns:
-        :class:`Temporal`: a data set, with ``.index`` for lookups of any node at any time.
+        A data set, whose ``index`` (:class:`EventIndex`; that of its views, too) finds neighbours of any node at any
+        time.
 
     Raises:
         KeyError: `ds` has no such field.
@@ -174,4 +166,4 @@ def temporal(
         folder,
     )
     asked = (neighbors, before, negatives if given is None else given, how, key, pending, fill, folder)
-    return Temporal(handle, ("temporal", ds, *asked))
+    return Dataset(handle, ("temporal", ds, *asked))

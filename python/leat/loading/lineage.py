@@ -57,6 +57,7 @@ _MAKERS: dict[str, Callable[..., Any]] = {
     "concat": datasets._unpickle_concat,
     "zip": partial(datasets._unpickle_made, "zip"),
     "windows": partial(datasets._unpickle_made, "windows"),
+    "temporal": partial(datasets._unpickle_made, "temporal"),
     "view": datasets._unpickle_view,
     "mix": mixing._unpickle,
     "mix by": mixing._unpickle_by,

@@ -19,6 +19,7 @@ from torch.utils.data import BatchSampler, IterableDataset, IterDataPipe, MapDat
 from torch.utils.data.dataloader import _DatasetKind
 
 from .. import check
+from ..data.dataset import Dataset as Samples
 from ..errors import StateError
 from ..workers.loop import kept_generators
 from .adapting import first_workers
@@ -102,6 +103,11 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             )
         if sample_timeout_s is not None and not sample_timeout_s > 0:
             raise ValueError(f"sample_timeout_s is a number of seconds above 0, not {sample_timeout_s!r}")
+        if isinstance(dataset, Samples) and hasattr(dataset, "index"):
+            raise ValueError(
+                "leat.Loader reads a graph of events: which events of a node are pending follows from its batches, of "
+                "which a DataLoader says nothing to its data set"
+            )
         adaptive = num_workers == "auto" or isinstance(num_workers, _Auto)
         if isinstance(num_workers, str) and not adaptive:
             raise ValueError(f"num_workers is a number or 'auto', not {num_workers!r}")
