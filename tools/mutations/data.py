@@ -101,4 +101,32 @@ MUTATIONS = [
         "        return LEAT_FALSE;\n    case SQLITE_INTEGER:",
         ("c:data/query_leaf",),
     ),
+    Mutation(
+        "events of one moment see each other",
+        "src/data/temporal.c",
+        "uint64_t limit = x->tie[event];",
+        "uint64_t limit = event;",
+        ("py:test_temporal.py::test_events_of_one_time_do_not_see_each_other",),
+    ),
+    Mutation(
+        "pending events are all that the node had before",
+        "src/data/temporal.c",
+        "in_batch(t, b, leat_event_before(x, v, b->first), own)",
+        "in_batch(t, b, x->begin[v], own)",
+        ("py:test_temporal.py::test_neighbours_are_the_newest_strictly_before_and_ids_are_those_of_the_events",),
+    ),
+    Mutation(
+        "a search begins behind the place where the last one ended",
+        "src/data/event_index.c",
+        "if (at < high && s[at].event < event) {",
+        "if (at < high) {",
+        ("c:data/temporal",),
+    ),
+    Mutation(
+        "negatives of the past may be the present destination",
+        "src/data/temporal.c",
+        "at + (own < all && at >= own)",
+        "at",
+        ("py:test_temporal.py::test_negatives_are_drawn_as_the_page_on_events_says",),
+    ),
 ]
