@@ -101,6 +101,11 @@ void leat_io_submit_many(struct leat_io_request *const *requests, size_t n, int 
     }
 }
 
+bool leat_io_expect(const struct leat_io_file *file, uint64_t offset, uint64_t length)
+{
+    return file->backend->expect && file->backend->expect(file, offset, length);
+}
+
 void leat_io_cancel(struct leat_io_request *request)
 {
     const struct leat_io_backend *backend = request->file->backend;

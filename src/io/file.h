@@ -44,6 +44,9 @@ struct leat_io_backend {
     void (*cancel)(struct leat_io_request *request);
     /* Maps [0, size) read-only, once; NULL if this backend cannot. */
     const uint8_t *(*map)(struct leat_io_file *file, struct leat_error *error);
+    /* A read of these bytes is next. True: they will be copied out of memory, and the processor has been asked for
+     * them. NULL: never. */
+    bool (*expect)(const struct leat_io_file *file, uint64_t offset, uint64_t length);
     /* A number that changes when the file's bytes do, as far as the system shows: a hash of size and times. NULL: it
      * says nothing. IO. */
     int (*stamp)(struct leat_io_file *file, uint64_t *stamp, uint64_t *size, struct leat_error *error);
@@ -99,6 +102,8 @@ void leat_io_cancel(struct leat_io_request *request);
  * so many milliseconds, each time twice as long; 0: no more. It is tried five times in all, by the one that waits for
  * it. */
 unsigned leat_io_pause_ms(int status, unsigned retry_after_ms, unsigned tries);
+/* As the backend's. */
+bool leat_io_expect(const struct leat_io_file *file, uint64_t offset, uint64_t length);
 /* Submits and waits, setting `done` and `user`. Returns the status; LEAT_E_CANCELLED, too, if it was interrupted
  * (leat_set_interrupt). */
 int leat_io_once(struct leat_io_request *request);

@@ -146,14 +146,19 @@ static bool enqueue(struct errand *e)
     return taken;
 }
 
+bool leat_pace_is_quick(const struct leat_io_pace *pace)
+{
+    return atomic_load_explicit(&pace->mean_ns, memory_order_relaxed) < SURE_NS &&
+           !atomic_load_explicit(&pace->slow, memory_order_relaxed);
+}
+
 int leat_helpers_submit(struct leat_io_request *request, struct leat_io_pace *pace,
                         void (*run)(struct leat_io_request *request))
 {
     if (!atomic_load_explicit(&pace->slow, memory_order_relaxed)) {
         const unsigned turn = atomic_load_explicit(&pace->turn, memory_order_relaxed);
         atomic_store_explicit(&pace->turn, turn + 1, memory_order_relaxed);
-        const bool sure = atomic_load_explicit(&pace->mean_ns, memory_order_relaxed) < SURE_NS;
-        if (sure && turn % MEASURED)
+        if (leat_pace_is_quick(pace) && turn % MEASURED)
             run(request);
         else
             run_measured(request, pace, run);

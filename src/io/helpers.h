@@ -16,6 +16,8 @@
  * calls `done` then; `pace` stays until the request's file is released. */
 int leat_helpers_submit(struct leat_io_request *request, struct leat_io_pace *pace,
                         void (*run)(struct leat_io_request *request));
+/* Whether reads of a place have hardly ever waited, as those of a file in the page cache. */
+bool leat_pace_is_quick(const struct leat_io_pace *pace);
 /* As the backend's `cancel`: a request that no thread has begun with ends at once. */
 void leat_helpers_cancel(struct leat_io_request *request);
 

@@ -1,6 +1,15 @@
 /*
  * The local file system: pread into the caller's buffer, or one mapping of the whole file. A read is complete when
  * submit returns, unless reads of the file have turned out to be slow (io/helpers.h).
+ *
+ * A file that is mapped is also read through the mapping: a copy without a system call, whose bytes the processor
+ * fetches while the read before is used. Only bytes that are in the page cache are cheap there (others take one read of
+ * the disk for each page), and each first touch adds to what counts as this process's memory. So that is done for short
+ * reads, once a good part of the file has been read, and as long as reads do not wait:
+ *
+ *     read --> short, much was read, quick --> guarded copy --> whole? done
+ *       |                                          | the file was cut
+ *       `------------------------------------------+--> pread, which also says what is wrong
  */
 #include "io/local.h"
 
@@ -30,15 +39,28 @@ LEAT_REPLACEABLE int leat_io_open_path(const char *path, int flags)
     return open(path, flags);
 }
 
+LEAT_REPLACEABLE uint64_t leat_io_longest_copy(void)
+{
+    return LEAT_LONGEST_COPY;
+}
+
 struct local_file {
     struct leat_io_file file;
     int fd;
     struct leat_io_pace pace;
     _Atomic(uint8_t *) map;
-    char path[]; /* one allocation per open file: folders open one per sample */
+    _Atomic uint64_t bytes_read; /* in all; not counted on once there are enough */
+    char path[];                 /* one allocation per open file: folders open one per sample */
 };
 
 enum { SOON_MS = 20, MAX_READ = 1 << 30 };
+
+/* Reads are copies out of the mapping once so much of the file was read: as reader.c has it for columns. */
+#define COLD_PART 16
+#define BLOCK 4096 /* pages have a multiple of it */
+#define LOOKED_AT 64
+#define LINE 64
+#define LINES_AHEAD 2 /* of each block: the processor goes on by itself */
 
 static int local_open(const struct leat_io_backend *backend, const char *path, struct leat_io_file **out,
                       struct leat_error *error)
@@ -128,10 +150,64 @@ static void run(struct leat_io_request *request)
     request->status = read_all((struct local_file *)request->file, request);
 }
 
+/* ---- through the mapping --------------------------------------------------------------------- */
+
+static bool copies(const struct local_file *f, uint64_t offset, uint64_t length)
+{
+    return length && length <= leat_io_longest_copy() && length <= f->file.size && offset <= f->file.size - length &&
+           atomic_load_explicit(&f->map, memory_order_relaxed) &&
+           atomic_load_explicit(&f->bytes_read, memory_order_relaxed) >= f->file.size / COLD_PART &&
+           leat_pace_is_quick(&f->pace);
+}
+
+/* A cut file ends with zeros in the mapping, up to the end of the page: zeros from the last byte on may be that. */
+static int copy_mapped(void *arg)
+{
+    struct leat_io_request *r = arg;
+    const struct local_file *f = (const struct local_file *)r->file;
+    const uint8_t *map = atomic_load_explicit(&f->map, memory_order_acquire);
+    const uint64_t last = r->offset + r->length - 1, block = (last | (BLOCK - 1)) + 1;
+    uint64_t end = block < f->file.size ? block : f->file.size, zeros = last;
+    memcpy(r->buffer, map + r->offset, (size_t)r->length);
+    end = end - last < LOOKED_AT ? end : last + LOOKED_AT;
+    while (zeros < end && !map[zeros])
+        zeros++;
+    return zeros == end ? LEAT_E_CHANGED : LEAT_OK;
+}
+
+static void run_mapped(struct leat_io_request *r)
+{
+    const struct local_file *f = (const struct local_file *)r->file;
+    const int rc = leat_guarded(copy_mapped, r, NULL);
+    struct stat st;
+    if (rc && (rc != LEAT_E_CHANGED || fstat(f->fd, &st) || (uint64_t)st.st_size < r->offset + r->length))
+        run(r);
+}
+
+static bool local_expect(const struct leat_io_file *file, uint64_t offset, uint64_t length)
+{
+    const struct local_file *f = (const struct local_file *)file;
+    if (!copies(f, offset, length))
+        return false;
+    const uint8_t *map = atomic_load_explicit(&f->map, memory_order_relaxed);
+    for (uint64_t at = offset; at < offset + length; at = (at | (BLOCK - 1)) + 1)
+        for (uint64_t k = 0; k < LINES_AHEAD; k++)
+            __builtin_prefetch(map + at + k * LINE);
+    return true;
+}
+
 static int local_submit(struct leat_io_file *file, struct leat_io_request *request)
 {
-    return leat_helpers_submit(request, &((struct local_file *)file)->pace, run);
+    struct local_file *f = (struct local_file *)file;
+    if (copies(f, request->offset, request->length))
+        return leat_helpers_submit(request, &f->pace, run_mapped);
+    const uint64_t bytes = atomic_load_explicit(&f->bytes_read, memory_order_relaxed);
+    if (bytes < file->size)
+        atomic_store_explicit(&f->bytes_read, bytes + request->length, memory_order_relaxed); /* one may get lost */
+    return leat_helpers_submit(request, &f->pace, run);
 }
+
+/* ---- the file -------------------------------------------------------------------------------- */
 
 static const uint8_t *local_map(struct leat_io_file *file, struct leat_error *error)
 {
@@ -196,6 +272,7 @@ const struct leat_io_backend leat_io_local = {.name = "local",
                                               .open = local_open,
                                               .submit = local_submit,
                                               .cancel = leat_helpers_cancel,
+                                              .expect = local_expect,
                                               .map = local_map,
                                               .stamp = local_stamp,
                                               .close = local_close};

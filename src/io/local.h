@@ -2,11 +2,16 @@
 #ifndef LEAT_IO_LOCAL_H
 #define LEAT_IO_LOCAL_H
 
+#include <stdint.h>
 #include <sys/types.h>
 
 /* pread(2). */
 ssize_t leat_io_pread(int fd, void *buffer, size_t bytes, off_t offset);
 /* open(2) of a file that exists. */
 int leat_io_open_path(const char *path, int flags);
+/* The longest read that is copied out of a mapping: rows of cells and documents are shorter. Values that are decoded,
+ * as photos, are longer; they would gain little, and files of them exceed memory. */
+#define LEAT_LONGEST_COPY (UINT64_C(32) << 10)
+uint64_t leat_io_longest_copy(void);
 
 #endif

@@ -637,6 +637,13 @@ static int file_of(struct leat_source *source, uint64_t file, struct leat_io_fil
     return LEAT_OK;
 }
 
+static bool expect(const struct leat_source *source, uint64_t sample, const struct leat_extent *e)
+{
+    const struct leat_store_source *s = (const struct leat_store_source *)source;
+    return leat_io_expect(e->file == LEAT_STORE_PAGES ? s->pages : s->file, e->offset - e->before,
+                          e->before + e->length + e->after);
+}
+
 static int about(struct leat_source *source, struct leat_source_about *out, struct leat_error *error)
 {
     const struct leat_store_source *s = (const struct leat_store_source *)source;
@@ -690,6 +697,7 @@ const struct leat_source_vtable leat_format_native = {
     .file = file_of,
     .mark = leat_store_mark,
     .doubt = leat_store_doubt,
+    .expect = expect,
     .refresh = leat_store_refresh,
     .column = leat_store_column,
     .span = leat_store_span,

@@ -44,6 +44,13 @@ int leat_io_open_path(const char *path, int flags)
     return test_open_path(path, flags);
 }
 
+uint64_t test_longest_copy = LEAT_LONGEST_COPY;
+
+uint64_t leat_io_longest_copy(void)
+{
+    return test_longest_copy;
+}
+
 const struct leat_io_backend *test_backend = &leat_io_local;
 
 const struct leat_io_backend *leat_io_backend_of_files(void)

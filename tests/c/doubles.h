@@ -23,6 +23,7 @@ extern struct test_allocator {
 extern ssize_t (*test_pread)(int fd, void *buffer, size_t bytes, off_t offset);
 extern int (*test_open_path)(const char *path, int flags);
 extern const struct leat_io_backend *test_backend;
+extern uint64_t test_longest_copy; /* of a read through a mapping; 0: there is none */
 
 extern uint64_t test_blocks_budget; /* bytes of blocks that stay in memory; 0: as without a test */
 extern long test_stall_s;           /* until a server that sends next to nothing is given up */

@@ -8,6 +8,7 @@
 #include "engine/loader.h"
 #include "engine/task.h"
 #include "io/blocks.h"
+#include "io/local.h"
 #include "store/reader.h"
 #include "support.h"
 
@@ -186,6 +187,7 @@ TEST(a_thread_reads_other_rows_until_one_that_failed_on_the_disk_is_tried_again)
     atomic_store(&failed_at, UINT64_MAX);
     atomic_store(&watching, true);
     test_pread = pread_failing_first;
+    test_longest_copy = 0;
     uint64_t iteration = test_start(loader), rows = 0;
     for (struct leat_batch *b; (b = test_next(loader, iteration)); leat_batch_free(b)) {
         test_check_batch(b);
@@ -194,6 +196,7 @@ TEST(a_thread_reads_other_rows_until_one_that_failed_on_the_disk_is_tried_again)
     assert_int_equal(rows, N);
     leat_loader_close(loader);
     test_pread = pread;
+    test_longest_copy = LEAT_LONGEST_COPY;
     assert_true(atomic_load(&tried_again_after) > 1);
     leat_dataset_release(dataset);
 }

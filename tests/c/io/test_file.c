@@ -102,6 +102,99 @@ TEST(a_file_that_was_cut_is_corrupt_at_its_end)
     leat_io_release(file);
 }
 
+/* ---- through the mapping ---- */
+
+enum { PART = 65536, PARTS = 8 }; /* whole pages on every machine */
+
+/* A file of eight parts that is mapped; a part of it has been read, so that further reads are copies. */
+static struct leat_io_file *open_warm(char where[PATH_MAX + 16], const uint8_t *bytes)
+{
+    static uint8_t got[PART];
+    struct leat_error error;
+    struct leat_io_file *file;
+    files_write(folder, "warm", bytes, PART * PARTS);
+    snprintf(where, PATH_MAX + 16, "%s/warm", folder);
+    assert_ok(leat_io_open(where, &file, &error));
+    assert_ok(leat_io_read(file, 0, sizeof got, got, &error));
+    assert_false(leat_io_expect(file, 0, 1)); /* it is not mapped */
+    assert_non_null(leat_io_map(file, &error));
+    assert_true(leat_io_expect(file, 0, 1));
+    return file;
+}
+
+static const uint8_t *fill_parts(uint8_t value)
+{
+    static uint8_t parts[PART * PARTS];
+    for (size_t i = 0; i < sizeof parts; i++)
+        parts[i] = (uint8_t)(value ? value + i % 200 : 0);
+    return parts;
+}
+
+TEST(short_reads_of_a_mapped_file_are_copies_once_much_of_it_was_read)
+{
+    char where[PATH_MAX + 16];
+    uint8_t got[40000];
+    struct leat_error error;
+    const uint8_t *parts = fill_parts(1);
+    struct leat_io_file *file;
+    files_write(folder, "cold", parts, PART * PARTS);
+    snprintf(where, sizeof where, "%s/cold", folder);
+    assert_ok(leat_io_open(where, &file, &error));
+    assert_non_null(leat_io_map(file, &error));
+    assert_false(leat_io_expect(file, 0, 1)); /* nothing was read */
+    leat_io_release(file);
+    file = open_warm(where, parts);
+    assert_false(leat_io_expect(file, 0, 0));
+    assert_false(leat_io_expect(file, 0, 40000));
+    assert_false(leat_io_expect(file, PART * PARTS - 1, 2));
+    assert_false(leat_io_expect(file, UINT64_MAX, 2));
+    assert_true(leat_io_expect(file, PART * PARTS - 20000, 20000));
+    for (uint64_t n = 1; n < sizeof got; n = n * 3 + 1)
+        for (uint64_t at = 1; at + n <= (uint64_t)PART * PARTS; at = at * 5 + 7) {
+            assert_ok(leat_io_read(file, at, n, got, &error));
+            assert_memory_equal(got, parts + at, n);
+        }
+    assert_ok(leat_io_read(file, PART * PARTS - 9, 9, got, &error));
+    assert_memory_equal(got, parts + PART * PARTS - 9, 9);
+    leat_io_release(file);
+}
+
+TEST(a_mapped_file_that_was_cut_is_corrupt_at_its_end_too)
+{
+    static const uint64_t cuts[] = {PART * 4, PART * 4 + 5, PART * 5 - 1};
+    for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
+        char where[PATH_MAX + 16];
+        uint8_t got[100];
+        struct leat_error error;
+        const uint64_t cut = cuts[i];
+        const uint8_t *parts = fill_parts(1);
+        struct leat_io_file *file = open_warm(where, parts);
+        assert_int_equal(truncate(where, (off_t)cut), 0);
+        assert_ok(leat_io_read(file, cut - 100, 100, got, &error));
+        assert_memory_equal(got, parts + cut - 100, 100);
+        for (uint64_t begin = cut - 50; begin < cut + 60; begin += 7) { /* zeros of the last page, and behind it */
+            const uint64_t n = begin + 20 <= cut ? cut + 1 - begin : 20;
+            assert_int_equal(leat_io_read(file, begin, n, got, &error), LEAT_E_CORRUPT);
+            assert_int_equal(error.offset, begin < cut ? cut : begin);
+            assert_string_equal(error.file, where);
+        }
+        leat_io_release(file);
+    }
+}
+
+TEST(zeros_of_a_mapped_file_are_read_as_they_are)
+{
+    char where[PATH_MAX + 16];
+    uint8_t got[5000];
+    struct leat_error error;
+    const uint8_t *parts = fill_parts(0);
+    struct leat_io_file *file = open_warm(where, parts);
+    memset(got, 1, sizeof got);
+    assert_ok(leat_io_read(file, 3000, sizeof got, got, &error));
+    assert_memory_equal(got, parts, sizeof got);
+    leat_io_release(file);
+}
+
 TEST(an_empty_file_opens_reads_and_maps)
 {
     struct leat_error error;
