@@ -78,6 +78,8 @@ static bool is_consistent(const struct cli_command *command, const struct cli_pa
                         paths->n);
     else if (o->classes && (o->coco || !annotations))
         cli_usage_error(command, "--classes is for annotations that do not say them: --yolo, --voc, --masks.");
+    else if (o->events && annotations)
+        cli_usage_error(command, "--events is for lines \"src dst time\", and annotations are given.");
     else
         return true;
     return false;
@@ -215,7 +217,14 @@ static struct leat_dataset *open_with(const struct cli_command *command, const s
         return NULL;
     options.labels = o->labels;
     options.annotations = o->coco ? o->coco : o->yolo ? o->yolo : o->voc ? o->voc : o->masks;
-    options.format = o->coco ? "coco" : o->yolo ? "yolo" : o->voc ? "voc" : o->masks ? "masks" : NULL;
+    options.format = o->coco     ? "coco"
+                     : o->yolo   ? "yolo"
+                     : o->voc    ? "voc"
+                     : o->masks  ? "masks"
+                     : o->events ? "events"
+                                 : NULL;
+    options.sort = o->sort;
+    options.features = o->features;
     options.on_bad = choices[o->on_bad];
     if (o->classes) {
         if (!(text = cli_read_text(command, o->classes, NULL)))

@@ -12,6 +12,8 @@ struct cli_opening {
     const char *classes;                   /* a file with a name a line, or NULL */
     const char *where;                     /* only the samples for which this SQL expression is true, or NULL */
     unsigned on_bad;                       /* of entries and records that are wrong: 0 as it is, 1 skip, 2 raise */
+    bool events, sort;                     /* lines are events; those out of order are sorted */
+    const char *features;                  /* of events: a file of NumPy, or NULL */
     bool quiet;                            /* no progress */
     bool check_sizes;                      /* those of all photos */
     bool tables;                           /* the command takes files of Parquet and Arrow: tables.h */
@@ -44,6 +46,11 @@ struct cli_opening {
          "names of the classes of --yolo, --voc or --masks by their numbers, one a line; an\n"                         \
          "object of another class is wrong",                                                                           \
          CLI_TEXT, .at = offsetof(type, member.classes)},                                                              \
+        {"events", NULL, "the file has a line \"src dst time\" for each event; JODIE's and TGN's need no option",      \
+         CLI_SET, .at = offsetof(type, member.events)},                                                                \
+        {"sort", NULL, "sort events that are out of order by time", CLI_SET, .at = offsetof(type, member.sort)},       \
+        {"features", "NPY", "the features of events: an array of NumPy with a row for each", CLI_TEXT,                 \
+         .at = offsetof(type, member.features)},                                                                       \
     {                                                                                                                  \
         "on-bad", "WHAT",                                                                                              \
             "of what is wrong in the annotations, photos that are missing, and broken records of\n"                    \

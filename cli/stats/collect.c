@@ -464,6 +464,22 @@ static void add_sparse(struct collecting *c, size_t number)
         failed(c, &error);
 }
 
+/* Adds what events are, and says whether there are any, which are of these three fields. */
+static bool add_events(struct collecting *c, int fields[3])
+{
+    struct leat_error error;
+    bool short_of_memory = false;
+    if (!cli_stats_are_events(c->dataset, fields))
+        return false;
+    json_t *events = cli_stats_events(c->dataset, fields, &short_of_memory, &error);
+    c->short_of_memory |= short_of_memory;
+    if (events)
+        json_object_set_new(c->stats, "events", events);
+    else if (!short_of_memory)
+        failed(c, &error);
+    return true;
+}
+
 static bool holds_classes(const struct leat_field *field)
 {
     const bool named = strstr(field->name, "label") || strstr(field->name, "class") || strstr(field->name, "category");
@@ -619,9 +635,13 @@ json_t *cli_stats_collect(const struct cli_command *command, const struct leat_d
     for (size_t i = 0; i < c.n_fields; i++)
         if (c.fields[i].kind == LEAT_KIND_IMAGE)
             add_images(&c, i);
+    int events[3];
+    const bool are_events = add_events(&c, events);
     for (size_t i = 0; i < c.n_fields; i++) {
         const struct leat_field *field = &c.fields[i];
         if (field->kind == LEAT_KIND_IMAGE || field->flags & LEAT_FIELD_DERIVED)
+            continue;
+        if (are_events && ((int)i == events[0] || (int)i == events[1] || (int)i == events[2]))
             continue;
         if (cli_is_boxes(field->role))
             add_boxes(&c, i);

@@ -15,6 +15,10 @@
  *      "sparse":  [{"field", "dtype", "rows", "columns", "total", "values": Q of a row, "read": rows of which follow
  *                   "used": columns that occur, "share": of all columns, "wrong": rows whose columns do not rise,
  *                   "sums": Q}]; both Q have "p25" and "p75", too
+ *      "events":  {"events", "nodes", "first", "last": times, "equal_times": events at the time of the one before,
+ *                   "out_of_order": before it, "self_loops", "repeated": events of a (src, dst) that had one before,
+ *                   "degree": Q of the events of a node, "pending": [{"batch": 50, "share": of (event, side) pairs
+ *                   whose node has an earlier event in its batch}]}, or absent
  *      "lengths": [{"field", "unit": "bytes" or "rows", "total", ...Q}],
  *      "numbers": [{"field", ...Q}],
  *      "texts":   [{"field", "unit": "bytes" or "tokens", "documents", "empty", "broken", "total", "lengths": Q,
@@ -73,6 +77,11 @@ json_t *cli_stats_text(const struct leat_dataset *dataset, size_t field, enum cl
                        bool *short_of_memory, struct leat_error *error);
 /* One of "sparse". NULL with `error` filled, or without memory. `done`: counts the rows that were read. */
 json_t *cli_stats_sparse(const struct leat_dataset *dataset, size_t field, atomic_ullong *done, bool *short_of_memory,
+                         struct leat_error *error);
+/* Whether the data set has events: fields src, dst and t, whose numbers are put into `fields`. */
+bool cli_stats_are_events(const struct leat_dataset *dataset, int fields[3]);
+/* "events". NULL with `error` filled, or without memory. */
+json_t *cli_stats_events(const struct leat_dataset *dataset, const int fields[3], bool *short_of_memory,
                          struct leat_error *error);
 /* How many rows it reads. */
 uint64_t cli_stats_sparse_rows(const struct leat_dataset *dataset, size_t field);

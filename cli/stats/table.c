@@ -410,6 +410,36 @@ static void print_texts(const json_t *texts, const char *by)
     print_groups(texts, unit, by);
 }
 
+static void print_events(const json_t *events)
+{
+    char a[32], b[32];
+    json_t *pending = json_object_get(events, "pending"), *one, *first = json_object_get(events, "first");
+    const double n = cli_real(events, "events");
+    size_t i;
+    begin("events");
+    printf("%s of %s nodes\n", cli_count(cli_whole(events, "events"), a), cli_count(cli_whole(events, "nodes"), b));
+    begin("  times");
+    if (json_is_integer(first))
+        printf("%" JSON_INTEGER_FORMAT " to %" JSON_INTEGER_FORMAT, json_integer_value(first),
+               json_integer_value(json_object_get(events, "last")));
+    else
+        printf("%.17g to %.17g", cli_real(events, "first"), cli_real(events, "last"));
+    printf("; %.2f%% as the event before", percent(cli_real(events, "equal_times"), n));
+    if (cli_whole(events, "out_of_order"))
+        printf("; %s are out of order", cli_count(cli_whole(events, "out_of_order"), a));
+    putchar('\n');
+    begin("  degrees");
+    print_range(json_object_get(events, "degree"), false);
+    begin("  pairs");
+    printf("%.2f%% of the events repeat one; %s of a node with itself\n", percent(cli_real(events, "repeated"), n),
+           cli_count(cli_whole(events, "self_loops"), a));
+    begin("  pending");
+    json_array_foreach(pending, i, one) printf("%s%.1f%%", i ? ", " : "", 100 * cli_real(one, "share"));
+    printf(" of the sides of events, in batches of ");
+    json_array_foreach(pending, i, one) printf("%s%s", i ? ", " : "", cli_count(cli_whole(one, "batch"), a));
+    putchar('\n');
+}
+
 bool cli_stats_per_box(const json_t *stats, const json_t *lengths)
 {
     static const char *const keys[] = {"least", "p5", "median", "mean", "p95", "most"};
@@ -449,6 +479,8 @@ void cli_stats_print(const json_t *stats)
     }
     if (json_object_get(stats, "cells"))
         print_cells(json_object_get(stats, "cells"));
+    if (json_object_get(stats, "events"))
+        print_events(json_object_get(stats, "events"));
     if (json_object_get(stats, "left_out"))
         begin("left out");
     cli_print_left_out(json_object_get(stats, "left_out"));

@@ -375,7 +375,7 @@ enum leat_documents { LEAT_DOCUMENTS_LINES = 0, LEAT_DOCUMENTS_PARAGRAPHS, LEAT_
 struct leat_open_options {
     size_t struct_size;
     const char *format;      /* NULL or "auto", or "leat", "folder", "idx", "coco", "yolo", "voc", "masks", "jsonl",
-                              * "megatron", "fasta", "fastq", "text" */
+                              * "megatron", "fasta", "fastq", "text", "events", "jodie", "tgn" */
     enum leat_labels labels; /* of a folder; AUTO: by sub-folder, if there are any */
     enum leat_recheck recheck;
     /* NULL, or a folder in which a folder of photos keeps, from process to process, the row indexes of its JPEGs and
@@ -412,11 +412,17 @@ struct leat_open_options {
     const char *const *field_kinds;
     size_t n_fields;
     enum leat_documents documents; /* the unit that is a sample of plain text */
+    /* Of files of events (docs/events.md): events out of order are sorted by time, those of equal time as they stand in
+     * the file, and are no error. */
+    bool sort;
+    /* Of files of events, NULL or a file of NumPy (.npy) whose rows are the features of the events, in the order in
+     * which these stand in the file; of "tgn" by `idx`. */
+    const char *features;
 };
 #define LEAT_OPEN_OPTIONS_INIT                                                                                         \
     {                                                                                                                  \
         sizeof(struct leat_open_options), NULL, LEAT_LABELS_AUTO, LEAT_RECHECK_ALWAYS, NULL, NULL, LEAT_BAD_AUTO,      \
-            NULL, 0, NULL, NULL, false, NULL, NULL, 0, LEAT_DOCUMENTS_LINES                                            \
+            NULL, 0, NULL, NULL, false, NULL, NULL, 0, LEAT_DOCUMENTS_LINES, false, NULL                               \
     }
 
 /* Opens a file, a manifest or a folder of photos. Reads only headers and directories, and annotations.

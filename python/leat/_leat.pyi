@@ -220,6 +220,8 @@ class Dataset:
         fields: list[str],
         kinds: list[str],
         documents: int,
+        sort: bool,
+        features: str | None,
         /,
     ) -> Dataset: ...
     def count(self) -> int: ...

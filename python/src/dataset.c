@@ -56,12 +56,13 @@ static PyObject *dataset_open(PyTypeObject *type, PyObject *args)
     struct leat_open_options options = LEAT_OPEN_OPTIONS_INIT;
     struct leat_dataset *handle = NULL;
     struct leat_error error;
-    PyObject *path_list, *index_dir = NULL, *annotations = NULL, *class_list, *field_list, *kind_list;
+    PyObject *path_list, *index_dir = NULL, *annotations = NULL, *features = NULL, *class_list, *field_list, *kind_list;
     size_t n_paths = 0, n_kinds = 0;
-    int labels, recheck, on_bad, documents, rc = 0;
-    if (!PyArg_ParseTuple(args, "O!siiO&O&iO!O!O!i:open", &PyList_Type, &path_list, &options.format, &labels, &recheck,
-                          py_path_or_none, &index_dir, py_path_or_none, &annotations, &on_bad, &PyList_Type,
-                          &class_list, &PyList_Type, &field_list, &PyList_Type, &kind_list, &documents))
+    int labels, recheck, on_bad, documents, sort, rc = 0;
+    if (!PyArg_ParseTuple(args, "O!siiO&O&iO!O!O!ipO&:open", &PyList_Type, &path_list, &options.format, &labels,
+                          &recheck, py_path_or_none, &index_dir, py_path_or_none, &annotations, &on_bad, &PyList_Type,
+                          &class_list, &PyList_Type, &field_list, &PyList_Type, &kind_list, &documents, &sort,
+                          py_path_or_none, &features))
         return NULL;
     const char **paths = py_strings_of(path_list, &n_paths), **classes = NULL, **fields = NULL, **kinds = NULL;
     bool good = paths && (classes = py_strings_of(class_list, &options.n_classes)) &&
@@ -78,6 +79,8 @@ static PyObject *dataset_open(PyTypeObject *type, PyObject *args)
         options.recheck = (enum leat_recheck)recheck;
         options.on_bad = (enum leat_on_bad)on_bad;
         options.documents = (enum leat_documents)documents;
+        options.sort = sort;
+        options.features = features ? PyBytes_AsString(features) : NULL;
         options.index_dir = index_dir ? PyBytes_AsString(index_dir) : NULL;
         options.annotations = annotations ? PyBytes_AsString(annotations) : NULL;
         PY_WITHOUT_GIL(rc = n_paths == 1 ? leat_dataset_open(paths[0], &options, &handle, &error)
@@ -89,6 +92,7 @@ static PyObject *dataset_open(PyTypeObject *type, PyObject *args)
     free(kinds);
     Py_XDECREF(index_dir);
     Py_XDECREF(annotations);
+    Py_XDECREF(features);
     return good ? opened(rc, handle, &error) : NULL;
 }
 
@@ -339,7 +343,8 @@ static PyObject *dataset_column(PyObject *self, PyObject *args)
 
 static PyMethodDef dataset_methods[] = {
     {"open", (PyCFunction)(void (*)(void))dataset_open, METH_VARARGS | METH_CLASS,
-     "open(paths, format, labels, recheck, index_dir, annotations, on_bad, classes, fields, kinds, documents)"},
+     "open(paths, format, labels, recheck, index_dir, annotations, on_bad, classes, fields, kinds, documents, sort, "
+     "features)"},
     {"count", dataset_count, METH_NOARGS, "count(): number of samples"},
     {"fields", dataset_fields, METH_NOARGS,
      "fields(): (name, kind, dtype, layout, flags, shape, role, normalized, pairs, item, columns) of each"},

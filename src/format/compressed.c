@@ -194,6 +194,33 @@ int leat_compressed_read(struct leat_io_file *file, enum leat_compression compre
     return rc;
 }
 
+int leat_compressed_pass(struct leat_io_file *file, enum leat_compression compression,
+                         int (*sink)(void *user, const uint8_t *bytes, size_t n, struct leat_error *error), void *user,
+                         struct leat_error *error)
+{
+    struct reading r = {.sink = sink, .user = user};
+    struct leat_frame *frames = NULL;
+    size_t n = 0;
+    bool is_long;
+    int rc = LEAT_OK;
+    switch (compression) {
+    case LEAT_COMPRESSION_GZIP:
+        return leat_gzip_open(file, &(struct leat_gzip_options){.sink = take, .user = &r}, NULL, error);
+    case LEAT_COMPRESSION_BGZF:
+        rc = leat_bgzf_find(file, &frames, &n, error);
+        rc = rc ? rc : leat_bgzf_scan(file, frames, n, take, &r, error);
+        break;
+    case LEAT_COMPRESSION_ZSTD:
+        rc = leat_zstd_find(file, &frames, &n, &is_long, error);
+        rc = rc ? rc : leat_zstd_scan(file, frames, n, take, &r, error);
+        break;
+    default:
+        return read_plain(file, &r, error);
+    }
+    leat_free(frames);
+    return rc;
+}
+
 int leat_compressed_open(struct leat_io_file *file, enum leat_compression compression, const char *place,
                          const struct leat_frame *frames, size_t n_frames, uint64_t copy_bytes,
                          struct leat_io_file **out, struct leat_error *error)

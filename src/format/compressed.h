@@ -47,6 +47,10 @@ int leat_compressed_find(struct leat_io_file *file, enum leat_compression compre
 int leat_compressed_read(struct leat_io_file *file, enum leat_compression compression, const char *place,
                          int (*sink)(void *user, const uint8_t *bytes, size_t n, struct leat_error *error), void *user,
                          struct leat_compressed *out, struct leat_error *error);
+/* Gives all bytes to `sink` likewise, and does no more: for a format that reads them once. */
+int leat_compressed_pass(struct leat_io_file *file, enum leat_compression compression,
+                         int (*sink)(void *user, const uint8_t *bytes, size_t n, struct leat_error *error), void *user,
+                         struct leat_error *error);
 /* Opens it with the frames that an index kept. CORRUPT: its copy is not there. */
 int leat_compressed_open(struct leat_io_file *file, enum leat_compression compression, const char *place,
                          const struct leat_frame *frames, size_t n_frames, uint64_t copy_bytes,

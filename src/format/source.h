@@ -118,6 +118,7 @@ struct leat_source_vtable {
     bool (*annotates)(const char *path, bool folder, const uint8_t *head, size_t n);
     bool takes_classes; /* the options may name the classes of its annotations */
     bool judges;        /* has records that may be broken: `on_bad` applies, which is LEAT_BAD_RAISE if not said */
+    bool timed;         /* its samples are events: the options `sort` and `features` apply */
     /* Reads headers and directories only; annotations to their end. */
     int (*open)(const char *path, const struct leat_open_options *options, struct leat_source **out,
                 struct leat_error *error);

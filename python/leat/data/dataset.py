@@ -26,6 +26,7 @@ from .tokenizers import Tokenizers, compare
 
 if TYPE_CHECKING:
     from .cells.opening import Cells
+    from .events import TimeSplit
     from .temporal import EventIndex
 
 LABELS = {"auto": 0, "folders": 1, "none": 2}
@@ -415,6 +416,35 @@ class Dataset:
         parts = self._handle.split(weights, seed)
         return [Dataset(part, (self, "split", weights.tolist(), seed, i)) for i, part in enumerate(parts)]
 
+    def split_time(self, shares: Sequence[float], new_nodes: float = 0, seed: int = 0) -> TimeSplit:
+        """Parts of events in order of time: a list of views, by the field ``t`` (int64 or float64), which rises.
+
+        Args:
+            shares: of each part, about its share of the events; they sum to at most 1. A part ends at the time of the
+                event at position ``floor(q * (n - 1))`` of n, where q is the sum of its share and those before it, and
+                has all events of that time: events of equal time are never in two parts. As in TGN (Rossi et al. 2020),
+                whose borders are ``numpy.quantile(t, q)``, the first part is ``t <= border``.
+            new_nodes: a share of all distinct nodes (fields ``src`` and ``dst``) that the first part does not have:
+                so many are drawn, by a permutation keyed with `seed`, among the nodes that occur in later parts, and
+                all of their events leave the first part, and only that one.
+
+        The list has ``borders``, the latest time of each part; ``new_nodes``, those that were drawn; and ``unseen``, of
+        each part but the first the view of its events that touch a node of which the first part has no event.
+
+        Raises:
+            KeyError: there is no ``t``, or no ``src`` and ``dst`` with `new_nodes`.
+            TypeError: ``t`` is no int64 or float64: float32 makes unix times equal that lie a minute apart.
+            ValueError: times fall, with the position; or the nodes after the first part are too few.
+
+        >>> events = leat.from_arrays(src=np.arange(10) % 4, dst=np.arange(10) % 3 + 4, t=np.arange(10))
+        >>> train, val, test = parts = events.split_time([0.7, 0.15, 0.15])
+        >>> [len(part) for part in parts], parts.borders.tolist()
+        ([7, 1, 2], [6, 7, 9])
+        """
+        from .events import split_time
+
+        return split_time(self, shares, new_nodes, seed)
+
     def __reduce__(self) -> tuple[Any, ...]:
         if self._recipe[0] == "open":
             return (_unpickle_open, (*self._recipe[1:], self.fingerprint))
@@ -482,6 +512,8 @@ def _open_one(
     classes: list[str] | None,
     fields: dict[str, str] | None = None,
     documents: str = "line",
+    sort: bool = False,
+    features: str | None = None,
 ) -> Dataset:
     handle = _leat.Dataset.open(
         [os.fsencode(p) for p in ([path] if isinstance(path, str) else path)],
@@ -495,9 +527,11 @@ def _open_one(
         list(fields or ()),
         list((fields or {}).values()),
         check.choice("documents", documents, DOCUMENTS),
+        sort,
+        features,
     )
-    recipe = ("open", path, format, labels, index_dir, recheck, annotations, on_bad, classes, fields, documents)
-    return Dataset(handle, recipe)
+    options = (format, labels, index_dir, recheck, annotations, on_bad, classes, fields, documents, sort, features)
+    return Dataset(handle, ("open", path, *options))
 
 
 def _unpickle_open(path: str | list[str], *args: Any) -> Dataset:
@@ -598,6 +632,11 @@ def _tables(src: Any, format: str) -> tuple[str, list[str]]:  # noqa: A002
     return "", []
 
 
+def _absolute(path: str | os.PathLike[str]) -> str:
+    path = os.fspath(path)
+    return path if _REMOTE.match(path) else os.path.abspath(path)
+
+
 _CELLS = ("h5ad", "zarr", "10x", "scdl", "hdf5")
 
 
@@ -614,7 +653,7 @@ def _cells(src: Any, format: str) -> tuple[str, list[str]]:  # noqa: A002
         kinds = {kind_of(p) for p in paths}
         if len(kinds) != 1 or (kind := kinds.pop()) == "":
             return "", []
-    return kind, [p if _REMOTE.match(p) else os.path.abspath(p) for p in paths]
+    return kind, [_absolute(p) for p in paths]
 
 
 def _chosen(fields: Sequence[str] | Mapping[str, str | None] | None) -> dict[str, str] | None:
@@ -650,6 +689,8 @@ def open(  # noqa: A001
     masks: str | os.PathLike[str] | None = None,
     fields: Sequence[str] | Mapping[str, str | None] | None = None,
     documents: str = "line",
+    sort: bool = False,
+    features: str | os.PathLike[str] | None = None,
     fill: Mapping[str, Any] | None = None,
     genes: Sequence[str] | str | None = None,
     gene_key: str | None = None,
@@ -666,7 +707,8 @@ def open(  # noqa: A001
             ``image`` and ``label``, and ``name.field`` for entries with several fields, as :func:`leat.zip` does.
         format: ``"auto"``, ``"leat"``, ``"folder"``, ``"idx"``, ``"coco"``, ``"yolo"``, ``"voc"``, ``"masks"``,
             ``"jsonl"``, ``"megatron"``, ``"fasta"``, ``"fastq"``, ``"parquet"``, ``"arrow"``, ``"text"`` (plain text,
-            field ``text``), ``"h5ad"``, ``"zarr"``, ``"10x"``, ``"scdl"`` or ``"hdf5"`` (``docs/cells.md``).
+            field ``text``), ``"events"``, ``"jodie"``, ``"tgn"`` (``docs/events.md``), ``"h5ad"``, ``"zarr"``,
+            ``"10x"``, ``"scdl"`` or ``"hdf5"`` (``docs/cells.md``).
         labels: of a folder, ``"auto"`` (by sub-folder if there is one), ``"folders"``, or ``"none"``.
         index_dir: a folder, made when needed, where a folder of photos keeps the row indexes of its JPEGs and checksums
             of its good photos, so that other processes and later runs need not decode each photo to its end again.
@@ -701,6 +743,10 @@ def open(  # noqa: A001
             named in the same way, with the kinds that :func:`leat.from_arrow` takes.
         documents: for plain text, the unit of a sample: a ``"line"`` that is not empty, a ``"paragraph"`` (lines up to
             one that is empty), or a ``"file"``.
+        sort: of files of events, sort those that are out of order by time, which are an error else. Events of equal
+            time stay in the order of the file.
+        features: of files of events, the path of an array of ``numpy.save``, which becomes the field ``feat``: a row
+            for each event in the order of the file; of ``"tgn"`` by ``idx``.
         fill: for Parquet and Arrow, the substitute for the missing values of columns: ``{"year": -1, "title": ""}``. A
             sample with a missing value is an error else, but for NaN among floats and null in JSON; to ``where`` it is
             NULL.
@@ -722,6 +768,11 @@ def open(  # noqa: A001
     if fill is not None and not isinstance(fill, Mapping):
         raise TypeError(f"fill is a dict of names of columns to values, not {fill!r:.60}")
     cells, files = _cells(src, format)
+    kind, tables = ("", []) if files else _tables(src, format)
+    if (files or tables) and (sort or features is not None):
+        raise ValueError(
+            f"{'sort' if sort else 'features'} is for files of events, and {src!r:.60} is of {cells or kind}"
+        )
     if files:
         from .cells.opening import open_cells
 
@@ -731,7 +782,6 @@ def open(  # noqa: A001
     for name, value in (("genes", genes), ("gene_key", gene_key), ("genome", genome)):
         if value is not None:
             raise ValueError(f"{name} is for files of cells, all of one format, and {src!r:.60} is none, or of several")
-    kind, tables = _tables(src, format)
     if tables:
         from .arrow import open_parquet
         from .arrow_ipc import open_ipc
@@ -761,6 +811,8 @@ def open(  # noqa: A001
         "classes": _names(classes),
         "fields": fields,
         "documents": documents,
+        "sort": check.flag("sort", sort),
+        "features": None if features is None else _absolute(features),
     }
     if isinstance(src, Mapping):
         from .made import zipped
@@ -781,7 +833,7 @@ def open(  # noqa: A001
             f"fill is for columns of Parquet and Arrow with missing values, and {paths[0]} is of neither format"
         )
     options["fields"] = _chosen(fields)
-    paths = [p if _REMOTE.match(p) else os.path.abspath(p) for p in paths]
+    paths = [_absolute(p) for p in paths]
     dataset = _open_one(paths[0] if len(paths) == 1 else paths, **options)
     if notice := dataset._handle.notice():
         warnings.warn(notice, stacklevel=2)
