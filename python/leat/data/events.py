@@ -57,10 +57,10 @@ def times_of(ds: Dataset) -> np.ndarray[Any, Any]:
             f"times are single numbers of int64 or float64, and t is {field}: float32 rounds unix times by a minute"
         )
     times = ds.column("t")
-    rises = times[1:] >= times[:-1]
-    if len(times) and not (rises.all() and times[0] == times[0]):
-        at = int(np.argmin(rises)) + 1 if not rises.all() else 0
-        before = f" comes after {times[at - 1]}" if at else " is no time"
+    good = np.append(times[:1] == times[:1], times[1:] >= times[:-1])  # no NaN, and it rises
+    if not good.all():
+        at = int(np.argmin(good))
+        before = f" comes after {times[at - 1]}" if times[at] == times[at] else " is no time"
         raise ValueError(
             f"position {at}: t {times[at]}{before}, and events stand in order of time: sort them, "
             "ds.select(numpy.argsort(ds.column('t'), kind='stable')); a file of events by leat.open(..., sort=True)"
