@@ -17,6 +17,7 @@
 #include "base/role.h"
 #include "format/chunked.h"
 #include "format/source.h"
+#include "kernels/sparse.h"
 #include "kernels/values.h"
 
 struct stored {
@@ -39,9 +40,9 @@ struct stored {
 struct scratch {
     uint8_t *stored, *values, *raw;
     int32_t *columns;
-    uint32_t *places, *place_of; /* of a column */
-    uint64_t *bits;              /* of columns */
-    size_t stored_room, values_room, raw_room, columns_room, places_room, place_of_room, bits_room;
+    uint32_t *places;
+    struct leat_column_word *words;
+    size_t stored_room, values_room, raw_room, columns_room, places_room, words_room;
 };
 
 static int no_memory(struct leat_error *error)
@@ -160,76 +161,41 @@ static bool rise(const int32_t *columns, uint64_t n)
     return rises;
 }
 
-/* The places of `length` columns, -1 for none, in the order of the columns: *n of them in t->places, and t->columns are
- * theirs then. False: one stands twice, *twice is the second place. With a bit for each column of the field there is
- * nothing to be sorted. */
-static bool order(const struct stored *s, struct scratch *t, uint64_t length, uint64_t *n, uint64_t *twice)
+/* Leaves out columns that are -1; t->places says where the others stood. Returns how many these are. */
+static uint64_t leave_out(struct scratch *t, uint64_t length)
 {
-    const uint64_t words = (uint64_t)s->field.columns / 64 + 1;
-    memset(t->bits, 0, words * sizeof *t->bits);
+    uint64_t n = 0;
     for (uint64_t k = 0; k < length; k++) {
         const int32_t column = t->columns[k];
-        if (column < 0)
-            continue;
-        const uint64_t bit = UINT64_C(1) << (column & 63);
-        if (t->bits[column >> 6] & bit) {
-            *twice = k;
-            return false;
-        }
-        t->bits[column >> 6] |= bit;
-        t->place_of[column] = (uint32_t)k;
+        t->columns[n] = column;
+        t->places[n] = (uint32_t)k;
+        n += column >= 0;
     }
-    *n = 0;
-    for (uint64_t w = 0; w < words; w++)
-        for (uint64_t bits = t->bits[w]; bits; bits &= bits - 1) {
-            const int32_t column = (int32_t)(w << 6) + __builtin_ctzll(bits);
-            t->places[*n] = t->place_of[column];
-            t->columns[(*n)++] = column;
-        }
-    return true;
+    return n;
 }
 
-#define PICK(type)                                                                                                     \
-    {                                                                                                                  \
-        const type *v = (const void *)values;                                                                          \
-        for (uint64_t k = 0; k < n; k++)                                                                               \
-            memcpy(to + k * sizeof *v, &v[places[k]], sizeof *v);                                                      \
-    }
-
-static void pick(const uint8_t *values, uint32_t item, const uint32_t *places, uint64_t n, uint8_t *to)
-{
-    if (item == 8)
-        PICK(uint64_t)
-    else if (item == 4)
-        PICK(uint32_t)
-    else if (item == 2)
-        PICK(uint16_t)
-    else
-        PICK(uint8_t)
-}
-
-/* Columns that do not rise, or of which some are left out: in order, with their values. */
-static int make_ordered(const struct stored *s, uint64_t sample, uint64_t length, struct scratch *t,
+/* Columns that do not rise, or not all of which are kept: in order, with their values. */
+static int make_ordered(const struct stored *s, uint64_t sample, uint64_t length, bool all, struct scratch *t,
                         struct leat_values *out, size_t f, size_t i, struct leat_error *error)
 {
-    const uint64_t columns = (uint64_t)s->field.columns;
-    uint64_t n, twice;
+    const size_t n_words = leat_column_words((size_t)s->field.columns);
     if (!leat_grow(&t->places, &t->places_room, length + 1, sizeof *t->places) ||
-        !leat_grow(&t->bits, &t->bits_room, columns / 64 + 1, sizeof *t->bits) ||
-        !leat_grow(&t->place_of, &t->place_of_room, columns, sizeof *t->place_of) ||
+        !leat_grow(&t->words, &t->words_room, n_words, sizeof *t->words) ||
         !leat_grow(&t->values, &t->values_room, length * s->item + 1, 1))
         return no_memory(error);
-    if (!order(s, t, length, &n, &twice))
-        return fail_column(s, sample, twice, "of the field stands twice in the row", t->columns[twice], error);
+    const uint64_t n = all ? length : leave_out(t, length);
+    if (leat_columns_collect(t->words, n_words, t->columns, n) != n) {
+        const uint64_t twice = leat_columns_twice(t->words, n_words, t->columns, n);
+        return fail_column(s, sample, all ? twice : t->places[twice], "of the field stands twice in the row",
+                           t->columns[twice], error);
+    }
     uint8_t *to = leat_values_room(out, f, i, n * (s->item + sizeof(int32_t)));
     if (!to)
         return no_memory(error);
     const int rc = read_values(s, (uint64_t)s->pointers[sample], length, t->values, t, error);
-    if (rc)
-        return rc;
-    pick(t->values, s->item, t->places, n, to);
-    memcpy(to + n * s->item, t->columns, n * sizeof(int32_t));
-    return LEAT_OK;
+    if (!rc)
+        leat_columns_put(t->words, t->columns, all ? NULL : t->places, t->values, s->item, n, to);
+    return rc;
 }
 
 static int make_sparse(const struct stored *s, uint64_t sample, struct scratch *t, struct leat_values *out, size_t f,
@@ -255,7 +221,7 @@ static int make_sparse(const struct stored *s, uint64_t sample, struct scratch *
         all &= t->columns[k] >= 0;
     }
     if (!all || !rise(t->columns, n))
-        return make_ordered(s, sample, n, t, out, f, i, error);
+        return make_ordered(s, sample, n, all, t, out, f, i, error);
     uint8_t *to = leat_values_room(out, f, i, n * (s->item + sizeof(int32_t)));
     if (!to)
         return no_memory(error);
@@ -264,6 +230,23 @@ static int make_sparse(const struct stored *s, uint64_t sample, struct scratch *
 }
 
 /* ---- the source ------------------------------------------------------------------------------ */
+
+/* Where the values of a sample lie. */
+static uint64_t place_of(const struct stored *s, uint64_t sample, uint64_t *n)
+{
+    const uint64_t first = s->columns ? (uint64_t)s->pointers[sample] : sample * s->width;
+    *n = s->columns ? (uint64_t)s->pointers[sample + 1] - first : s->width;
+    return first;
+}
+
+static void expect(const struct stored *s, uint64_t sample)
+{
+    uint64_t n;
+    const uint64_t first = place_of(s, sample, &n);
+    leat_chunked_expect(s->values, first, n);
+    if (s->columns)
+        leat_chunked_expect(s->columns, first, n);
+}
 
 static int compute(void *user, const size_t *fields, size_t n_fields, const uint64_t *samples, size_t n,
                    struct leat_values *out, size_t *failed, struct leat_error *error)
@@ -275,14 +258,16 @@ static int compute(void *user, const size_t *fields, size_t n_fields, const uint
     if (!rc && s->columns)
         rc = leat_chunked_check(s->columns, error);
     for (size_t i = 0; i < n && !rc; i++) {
-        const uint64_t first = s->columns ? (uint64_t)s->pointers[samples[i]] : samples[i] * s->width,
-                       length = s->columns ? (uint64_t)s->pointers[samples[i] + 1] - first : s->width;
+        uint64_t length;
+        const uint64_t first = place_of(s, samples[i], &length);
         leat_chunked_ahead(s->values, first, length);
         if (s->columns)
             leat_chunked_ahead(s->columns, first, length);
     }
     for (size_t f = 0; f < n_fields && !rc; f++)
         for (size_t i = 0; i < n && !rc; i++) {
+            if (i + 1 < n)
+                expect(s, samples[i + 1]);
             if (leat_values_cancelled(out))
                 rc = leat_fail(error, LEAT_E_CANCELLED, "reading was stopped");
             else if ((rc = (s->columns ? make_sparse : make_dense)(s, samples[i], &t, out, f, i, error)))
@@ -293,8 +278,7 @@ static int compute(void *user, const size_t *fields, size_t n_fields, const uint
     leat_free(t.raw);
     leat_free(t.columns);
     leat_free(t.places);
-    leat_free(t.place_of);
-    leat_free(t.bits);
+    leat_free(t.words);
     return rc;
 }
 

@@ -123,6 +123,8 @@ static int file_of(struct leat_chunked *c, uint64_t i, struct leat_io_file **out
             leat_io_release(file);
             return rc;
         }
+        if (!c->a.n_chunks && file->backend->map)
+            leat_io_map(file, NULL); /* parts of it are read again and again; without a mapping, from the file */
         file = install(&c->open[i], file, &c->stamps[i], stamp);
     }
     *out = leat_io_retain(file);
@@ -309,6 +311,13 @@ void leat_chunked_ahead(struct leat_chunked *c, uint64_t first, uint64_t n)
         leat_blocks_ahead(file, k->offset, k->bytes);
         leat_io_release(file);
     }
+}
+
+void leat_chunked_expect(struct leat_chunked *c, uint64_t first, uint64_t n)
+{
+    const struct leat_io_file *file = c->a.n_chunks || !n ? NULL : installed(&c->open[0]);
+    if (file && first <= c->elements && n <= c->elements - first)
+        leat_io_expect(file, c->a.offset + first * c->a.item, n * c->a.item);
 }
 
 uint64_t leat_chunked_elements(const struct leat_chunked *c)

@@ -17,6 +17,8 @@ void leat_chunked_free(struct leat_chunked *array); /* NULL is allowed */
 int leat_chunked_read(struct leat_chunked *array, uint64_t first, uint64_t n, void *to, struct leat_error *error);
 /* Starts to read what elements [first, first + n) need, if they are on another machine. */
 void leat_chunked_ahead(struct leat_chunked *array, uint64_t first, uint64_t n);
+/* Elements [first, first + n) are read next: the processor is asked for them, if they are in memory. */
+void leat_chunked_expect(struct leat_chunked *array, uint64_t first, uint64_t n);
 /* Whether the files are those that were described, as far as the system shows. Errors: CHANGED, IO. */
 int leat_chunked_check(struct leat_chunked *array, struct leat_error *error);
 

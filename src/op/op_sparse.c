@@ -19,6 +19,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/role.h"
+#include "kernels/sparse.h"
 #include "kernels/values.h"
 #include "op/sparse.h"
 
@@ -249,68 +250,33 @@ static inline void copy_value(uint8_t *to, const uint8_t *from, size_t size)
     }
 }
 
-/* A set of genes: a bit for each, and for each word of them how many are in the words before. */
-struct gene_set {
-    uint64_t *bits;
-    uint32_t *before;
-};
-
-static inline size_t rank_in(const struct gene_set *set, int32_t gene)
-{
-    const uint64_t below = set->bits[gene / 64] & ((UINT64_C(1) << gene % 64) - 1);
-    return set->before[gene / 64] + (size_t)__builtin_popcountll(below);
-}
-
 /* The genes that are kept of a row, with their places in it: which they are is not known before one more is written.
  * Returns how many. */
-struct kept {
-    int32_t gene;
-    uint32_t at;
-};
-
-static size_t keep_genes(const struct genes_args *args, const uint8_t *columns, size_t n, struct kept *kept)
+static size_t keep_genes(const struct genes_args *args, const uint8_t *columns, size_t n, int32_t *genes,
+                         uint32_t *places)
 {
-    const int32_t *places = args->places;
+    const int32_t *gene_of = args->places;
     const uint32_t end = (uint32_t)args->end;
     size_t m = 0;
     for (size_t k = 0; k < n; k++) {
         uint32_t column;
         memcpy(&column, columns + k * sizeof column, sizeof column);
-        const int32_t gene = places[column < end ? column : end];
-        kept[m] = (struct kept){gene, (uint32_t)k};
+        const int32_t gene = gene_of[column < end ? column : end];
+        genes[m] = gene;
+        places[m] = (uint32_t)k;
         m += gene >= 0;
     }
     return m;
-}
-
-/* They are put into a set, in which each has its rank; so they come in their order without being sorted. */
-static void put_genes(const struct leat_use *use, const uint8_t *in, const struct kept *kept, size_t n,
-                      const struct gene_set *set, uint8_t *out)
-{
-    const size_t size = leat_dtype_size(use->in.item), words = ((const struct genes_args *)use->op->args)->n / 64 + 1;
-    memset(set->bits, 0, words * sizeof *set->bits);
-    for (size_t k = 0; k < n; k++)
-        set->bits[kept[k].gene / 64] |= UINT64_C(1) << kept[k].gene % 64;
-    uint32_t before = 0;
-    for (size_t w = 0; w < words; w++) {
-        set->before[w] = before;
-        before += (uint32_t)__builtin_popcountll(set->bits[w]);
-    }
-    for (size_t k = 0; k < n; k++) {
-        const size_t at = rank_in(set, kept[k].gene);
-        copy_value(out + at * size, in + kept[k].at * size, size);
-        memcpy(out + n * size + at * sizeof kept->gene, &kept[k].gene, sizeof kept->gene);
-    }
 }
 
 static int call_genes(const struct leat_use *use, const char *output, const struct leat_row *row, const void *in,
                       uint64_t length, void *out, uint64_t *made, struct leat_error *error)
 {
     const struct genes_args *args = use->op->args;
-    const size_t n = leat_sparse_count(use, length), words = args->n / 64 + 1;
-    uint64_t bits[MOST_WORDS], *large = NULL;
-    uint32_t before[MOST_WORDS];
-    struct kept some[MOST_VALUES + 1];
+    const size_t n = leat_sparse_count(use, length), n_words = leat_column_words(args->n);
+    struct leat_column_word some[MOST_WORDS], *words = some;
+    int32_t genes_of_few[MOST_VALUES + 1], *genes = genes_of_few;
+    uint32_t places_of_few[MOST_VALUES + 1], *places = places_of_few;
     *made = args->n;
     if (!use->in.columns) {
         const size_t size = leat_dtype_size(use->in.dtype);
@@ -321,15 +287,17 @@ static int call_genes(const struct leat_use *use, const char *output, const stru
     const int rc = leat_sparse_check(use, output, in, n, error);
     if (rc)
         return rc;
-    if (words > MOST_WORDS || n > MOST_VALUES) {
-        large = leat_alloc(words * (sizeof *bits + sizeof *before) + (n + 1) * sizeof *some);
-        if (!large)
+    void *large = NULL;
+    if (n_words > MOST_WORDS || n > MOST_VALUES) {
+        if (!(words = large = leat_alloc(n_words * sizeof *words + (n + 1) * (sizeof *genes + sizeof *places))))
             return leat_fail(error, LEAT_E_NOMEM, "no memory to select %zu genes", args->n);
+        genes = (int32_t *)(words + n_words);
+        places = (uint32_t *)(genes + n + 1);
     }
-    const struct gene_set set = {large ? large : bits, large ? (uint32_t *)(large + words) : before};
-    struct kept *kept = large ? (struct kept *)(set.before + words) : some;
-    *made = keep_genes(args, (const uint8_t *)in + n * leat_dtype_size(use->in.item), n, kept);
-    put_genes(use, in, kept, *made, &set, out);
+    const size_t item = leat_dtype_size(use->in.item);
+    *made = keep_genes(args, (const uint8_t *)in + n * item, n, genes, places);
+    leat_columns_collect(words, n_words, genes, (size_t)*made);
+    leat_columns_put(words, genes, places, in, item, (size_t)*made, out);
     leat_free(large);
     return LEAT_OK;
 }

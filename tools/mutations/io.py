@@ -67,6 +67,20 @@ MUTATIONS = [
         ("c:io/file",),
     ),
     Mutation(
+        "zeros behind the end of a cut file are read through its mapping",
+        "src/io/local.c",
+        "return zeros == end ? LEAT_E_CHANGED : LEAT_OK;",
+        "return LEAT_OK;",
+        ("c:io/file",),
+    ),
+    Mutation(
+        "a file is read through its mapping from the first byte on",
+        "src/io/local.c",
+        ">= f->file.size / COLD_PART &&",
+        ">= 0 &&",
+        ("c:io/file",),
+    ),
+    Mutation(
         "a read that fails on a disk is tried again without a pause that grows",
         "src/io/file.c",
         "const uint64_t ms = (uint64_t)retry_after_ms << (tries - 1);",

@@ -4,6 +4,13 @@ from mutations import Mutation
 
 MUTATIONS = [
     Mutation(
+        "a value of a sparse row that is put in order stays where it was",
+        "src/kernels/sparse.c",
+        "memcpy(to + rank * item, values + (placed ? places[k] : k) * item, item);",
+        "memcpy(to + k * item, values + (placed ? places[k] : k) * item, item);",
+        ("c:op/kernels", "c:data/stored"),
+    ),
+    Mutation(
         "a bright edge that a filter overshoots wraps to black",
         "src/kernels/kernels_portable.c",
         "return (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);",

@@ -3,6 +3,7 @@
 #include "program_helpers.h"
 
 #include "kernels/kernels.h"
+#include "kernels/sparse.h"
 #include "kernels/values.h"
 
 static const struct leat_kernels *others[2];
@@ -250,6 +251,68 @@ TEST(a_resize_equals_pillows_arithmetic)
         free(want);
         free(got);
     }
+}
+
+/* ---- columns ---- */
+
+enum { COLUMNS = 1000, SOME = 300 };
+
+/* Some of all columns, drawn without order. */
+static void draw_columns(int32_t columns[SOME])
+{
+    int32_t all[COLUMNS];
+    uint32_t state = 1;
+    for (int32_t c = 0; c < COLUMNS; c++)
+        all[c] = c;
+    for (size_t k = 0; k < SOME; k++) {
+        state = state * 1664525 + 1013904223;
+        const size_t other = k + state % (COLUMNS - k);
+        columns[k] = all[other];
+        all[other] = all[k];
+    }
+}
+
+TEST(columns_are_put_in_order_with_values_of_each_size)
+{
+    static const size_t items[] = {1, 2, 4, 8};
+    struct leat_column_word words[COLUMNS / 64 + 1];
+    int32_t columns[SOME], made;
+    uint32_t places[SOME];
+    uint8_t values[SOME * 8], to[SOME * (8 + 4) + 1];
+    draw_columns(columns);
+    for (size_t k = 0; k < SOME; k++)
+        places[k] = (uint32_t)(SOME - 1 - k);
+    for (size_t i = 0; i < sizeof values; i++)
+        values[i] = (uint8_t)(i * 7 + i / 256);
+    for (size_t i = 0; i < 8; i++) {
+        const size_t item = items[i / 2];
+        const bool placed = i % 2;
+        uint8_t *row = to + placed; /* not aligned */
+        assert_int_equal(leat_columns_collect(words, leat_column_words(COLUMNS), columns, SOME), SOME);
+        leat_columns_put(words, columns, placed ? places : NULL, values, item, SOME, row);
+        for (size_t k = 0; k < SOME; k++) {
+            size_t rank = 0;
+            for (size_t other = 0; other < SOME; other++)
+                rank += columns[other] < columns[k];
+            memcpy(&made, row + SOME * item + rank * sizeof made, sizeof made);
+            assert_int_equal(made, columns[k]);
+            assert_memory_equal(row + rank * item, values + (placed ? places[k] : k) * item, item);
+        }
+    }
+}
+
+TEST(a_column_that_stands_twice_is_told)
+{
+    struct leat_column_word words[COLUMNS / 64 + 1];
+    const size_t n_words = leat_column_words(COLUMNS);
+    int32_t columns[SOME];
+    draw_columns(columns);
+    assert_int_equal(leat_columns_twice(words, n_words, columns, SOME), SOME);
+    columns[200] = columns[100];
+    columns[250] = columns[30];
+    assert_int_equal(leat_columns_collect(words, n_words, columns, SOME), SOME - 2);
+    assert_int_equal(leat_columns_twice(words, n_words, columns, SOME), 200);
+    assert_int_equal(leat_columns_collect(words, n_words, columns, 0), 0);
 }
 
 TEST_MAIN_IN(find_others, NULL)

@@ -1,0 +1,31 @@
+/*
+ * Rows of sparse matrices whose columns are to rise: n values, then their columns (LEAT_ROLE_SPARSE). The columns of a
+ * row are put into a set, a bit for each; the rank of a column in it is its place in the row, so nothing is sorted.
+ */
+#ifndef LEAT_KERNELS_SPARSE_H
+#define LEAT_KERNELS_SPARSE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* 64 columns: those in the set, and how many there are before these 64. */
+struct leat_column_word {
+    uint64_t bits, before;
+};
+
+static inline size_t leat_column_words(size_t columns)
+{
+    return columns / 64 + 1;
+}
+
+/* Makes the set of n columns, which are below 64 * n_words. Returns how many are in it: fewer than n if one stands
+ * twice. */
+size_t leat_columns_collect(struct leat_column_word *words, size_t n_words, const int32_t *columns, size_t n);
+/* The first place at which a column stands for the second time; n: none. Leaves the set undefined. */
+size_t leat_columns_twice(struct leat_column_word *words, size_t n_words, const int32_t *columns, size_t n);
+/* Makes the row of n columns that are all in the set, each once. The value of column k is the places[k]-th of `item`
+ * bytes (1, 2, 4 or 8) at `values`; `places` NULL: the k-th. Nothing need be aligned. */
+void leat_columns_put(const struct leat_column_word *words, const int32_t *columns, const uint32_t *places,
+                      const uint8_t *values, size_t item, size_t n, uint8_t *to);
+
+#endif
