@@ -15,6 +15,7 @@
 #include "format/fingerprint.h"
 #include "format/npy.h"
 #include "io/guard.h"
+#include "io/interrupt.h"
 
 enum { FIELDS = LEAT_EVENT_FEATURES + 1, PATH = 4096 + 64, HEAD = 4096, TELL = 16 << 20, BATCH = 1 << 14 };
 
@@ -28,6 +29,7 @@ struct events {
     uint64_t bytes; /* of the file */
     struct leat_event_table table;
     struct leat_npy features; /* `rows` NULL: features are a column, or there are none */
+    uint64_t stamp;           /* of their file */
 };
 
 /* ---- recognising ----------------------------------------------------------------------------- */
@@ -94,7 +96,9 @@ static int open_features(struct events *x, const struct leat_open_options *optio
         return leat_fail(error, LEAT_E_INVALID,
                          "the lines of %s have %" PRIu64 " features: leave features=%s out, or those columns", x->path,
                          f->n_features, path);
-    const int rc = leat_npy_open(path, &x->features, error);
+    uint64_t size;
+    int rc = leat_npy_open(path, &x->features, error);
+    rc = rc ? rc : leat_io_stamp(x->features.file, &x->stamp, &size, error);
     const struct leat_npy_header *h = &x->features.header;
     if (rc || (tgn ? h->rows > (uint64_t)f->most_idx : h->rows == f->count))
         return rc;
@@ -193,6 +197,18 @@ int leat_events_span(struct leat_source *source, size_t field, uint64_t sample, 
     return LEAT_OK;
 }
 
+/* The columns are copies; rows of features are read where they lie. */
+int leat_events_refresh(struct leat_source *source, struct leat_error *error)
+{
+    const struct events *x = (const struct events *)source;
+    uint64_t stamp, size;
+    const int rc = x->features.file ? leat_io_stamp(x->features.file, &stamp, &size, error) : LEAT_OK;
+    if (rc || !x->features.file || stamp == x->stamp)
+        return rc;
+    return leat_fail_at(error, LEAT_E_CHANGED, x->features.file->path, LEAT_NO_OFFSET,
+                        "%s was changed after it was opened: open %s again", x->features.file->path, x->path);
+}
+
 int leat_events_about(struct leat_source *source, struct leat_source_about *out, struct leat_error *error)
 {
     const struct events *x = (const struct events *)source;
@@ -233,7 +249,8 @@ static int sum(struct events *x, struct leat_error *error)
     struct summing s = {.x = x, .error = error};
     for (; s.begin < x->table.facts.count; s.begin = s.end) {
         s.end = x->table.facts.count - s.begin < BATCH ? x->table.facts.count : s.begin + BATCH;
-        const int rc = leat_guarded(sum_some, &s, error);
+        const int rc = leat_io_interrupted() ? leat_fail(error, LEAT_E_CANCELLED, "reading %s was interrupted", x->path)
+                                             : leat_guarded(sum_some, &s, error);
         if (rc || s.rc)
             return rc ? rc : s.rc;
     }

@@ -27,9 +27,10 @@ int leat_events_rows(struct leat_source *source, size_t field, const uint64_t *s
 int leat_events_column(struct leat_source *source, size_t field, const void **data, struct leat_error *error);
 int leat_events_span(struct leat_source *source, size_t field, uint64_t sample, uint64_t n, const void **data,
                      uint64_t *got, struct leat_error *error);
+int leat_events_refresh(struct leat_source *source, struct leat_error *error);
 int leat_events_about(struct leat_source *source, struct leat_source_about *out, struct leat_error *error);
 #define LEAT_EVENTS_FUNCTIONS                                                                                          \
     .timed = true, .close = leat_events_close, .rows = leat_events_rows, .column = leat_events_column,                 \
-    .span = leat_events_span, .about = leat_events_about
+    .span = leat_events_span, .refresh = leat_events_refresh, .about = leat_events_about
 
 #endif

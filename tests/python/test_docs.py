@@ -78,6 +78,20 @@ for name, text in {blocks!r}:
 """
 
 
+def make_events(root: Path) -> None:
+    """Files of events, in each form."""
+    r = np.random.default_rng(1)
+    rows = np.column_stack((r.integers(1, 40, (300, 2)), np.arange(300) * 60))
+    np.savetxt(root / "CollegeMsg.txt", rows, fmt="%d")
+    jodie = "".join(f"{a},{b},{t}.0,0,0.5\n" for a, b, t in rows)
+    (root / "wikipedia.csv").write_text(
+        "user_id,item_id,timestamp,state_label,comma_separated_list_of_features\n" + jodie
+    )
+    tgn = "".join(f"{i},{a},{b},{t}.0,0.0,{i + 1}\n" for i, (a, b, t) in enumerate(rows))
+    (root / "ml_wikipedia.csv").write_text(",u,i,ts,label,idx\n" + tgn)
+    np.save(root / "ml_wikipedia.npy", r.normal(size=(301, 4)))
+
+
 @pytest.fixture(scope="session")
 def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the files that the pages name."""
@@ -130,6 +144,7 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     r = np.random.default_rng(0)
     proteins = [r.choice(np.frombuffer(b"LAGVSERTIDPKQNFYMHWC", np.uint8), n) for n in r.integers(20, 1500, 60)]
     (root / "proteins.fasta").write_bytes(b"".join(b">p%d\n%s\n" % (i, p.tobytes()) for i, p in enumerate(proteins)))
+    make_events(root)
     bases = r.choice(np.frombuffer(b"ACGTN", np.uint8), (10, 9000))
     genome = b"".join(b">c%d\n%s\n" % (i, b.tobytes()) for i, b in enumerate(bases))
     (root / "genome.fa.gz").write_bytes(bgzf(genome)[0])
@@ -170,7 +185,7 @@ def test_the_examples_of_a_page_run(page: str, workplace: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("page", ["docs/quickstart.md", "docs/cli.md", "docs/datasets.md"])
+@pytest.mark.parametrize("page", ["docs/quickstart.md", "docs/cli.md", "docs/datasets.md", "docs/events.md"])
 def test_the_commands_of_a_page_run(page: str, workplace: Path, tmp_path: Path) -> None:
     """The lines that begin with the command, in their order, as a shell runs them; what they measure is short."""
     place = shutil.copytree(workplace / "photos", tmp_path / "work" / "photos").parent
@@ -187,6 +202,7 @@ def test_the_commands_of_a_page_run(page: str, workplace: Path, tmp_path: Path) 
     (place / "names.txt").write_text("cat\n")
     shutil.copy(workplace / "corpus.jsonl", place)
     shutil.copy(workplace / "proteins.fasta", place)
+    shutil.copy(workplace / "CollegeMsg.txt", place)
     (place / "reads.fastq").write_bytes(b"@r\nACGT\n+\n!!!!\n" * 9)
     (place / "genome.fa").write_bytes(b">c\n" + (b"ACGTACGTAC" * 6 + b"\n") * 17_000)
     with leat.Writer(place / "web.leat", {"text": "str", "domain": "str", "language": "str", "length": "int64"}) as w:

@@ -59,4 +59,12 @@ MUTATIONS = [
         "field->kind != LEAT_KIND_ARRAY",
         ("c:cli/signals",),
     ),
+    Mutation(
+        "an event of a node with itself is pending by itself",
+        "cli/stats/events.c",
+        "        found += (*src == *stamp) + (*dst == *stamp);\n        *src = *dst = *stamp;\n",
+        "        found += *src == *stamp;\n        *src = *stamp;\n        found += *dst == *stamp;\n"
+        "        *dst = *stamp;\n",
+        ("py:test_cli_events.py",),
+    ),
 ]

@@ -120,4 +120,18 @@ MUTATIONS = [
         "rounded = (bits + 0x8000) >> 16",
         ("py:test_writer.py::test_a_number_in_the_middle_of_two_of_bfloat16_becomes_the_even_one",),
     ),
+    Mutation(
+        "events of equal time stand in two parts",
+        "python/leat/data/events.py",
+        'np.searchsorted(times, borders, "right")',
+        'np.searchsorted(times, borders, "left")',
+        ("py:test_events.py",),
+    ),
+    Mutation(
+        "nodes that are kept out of the first part are drawn among all",
+        "python/leat/data/events.py",
+        "candidates = np.union1d(src[later], dst[later])",
+        "candidates = np.union1d(src, dst)",
+        ("py:test_events.py",),
+    ),
 ]

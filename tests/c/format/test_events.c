@@ -1,5 +1,7 @@
 /* Files of events: their text in any pieces, sorted or not, compressed or not, with rows of features, and as it is
  * kept. */
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <zlib.h>
 
 #include "../allocations.h"
@@ -293,6 +295,26 @@ TEST(rows_of_features_go_with_their_lines)
     write_npy("s.npy", 4);
     assert_int_equal(open_file("s.txt", "events", true, features, &s), LEAT_E_CORRUPT);
     assert_non_null(strstr(error.message, "has 4 rows, and "));
+}
+
+TEST(features_that_change_while_they_are_open_are_found)
+{
+    struct leat_source *s;
+    char features[PATH_MAX + 64];
+    snprintf(features, sizeof features, "%s/c.npy", folder);
+    files_write_text(folder, "c.txt", "1 2 3\n3 4 9\n5 6 9\n");
+    write_npy("c.npy", 3);
+    assert_ok(open_file("c.txt", "events", false, features, &s));
+    assert_ok(s->v->refresh(s, &error));
+    FILE *f = fopen(features, "r+b");
+    assert_non_null(f);
+    fseek(f, 64, SEEK_SET);
+    fputs("abcd", f);
+    fclose(f);
+    assert_int_equal(utimensat(AT_FDCWD, features, (struct timespec[2]){{.tv_sec = 1}, {.tv_sec = 1}}, 0), 0);
+    assert_int_equal(s->v->refresh(s, &error), LEAT_E_CHANGED);
+    assert_non_null(strstr(error.message, "c.npy was changed after it was opened: open "));
+    leat_source_close(s);
 }
 
 TEST(tgn_takes_the_row_of_idx_of_the_array_beside_it)
