@@ -34,25 +34,6 @@ static inline int32_t leat_sparse_column(const uint8_t *row, enum leat_dtype ite
     return column;
 }
 
-/* Whether the columns of a sparse row of n values rise, from 0 on, and are below `columns`. */
-static inline bool leat_sparse_rises(const uint8_t *row, enum leat_dtype item, size_t n, int64_t columns)
-{
-    const uint8_t *at = row + n * leat_dtype_size(item);
-    int32_t first = 0, last = -1;
-    unsigned bad = 0; /* without a branch, for vectors */
-    if (n) {
-        memcpy(&first, at, sizeof first);
-        memcpy(&last, at + (n - 1) * sizeof last, sizeof last);
-    }
-    for (size_t k = 0; k + 1 < n; k++) {
-        int32_t a, b;
-        memcpy(&a, at + k * sizeof a, sizeof a);
-        memcpy(&b, at + (k + 1) * sizeof b, sizeof b);
-        bad |= a >= b;
-    }
-    return !bad && first >= 0 && last < columns;
-}
-
 /* Boxes are float32 (any, 4), keypoints float32 (any, k, 3), a mask is an encoded image, masks are bytes, sparse rows
  * uint8 (any, bytes of a column and its value); only boxes are normalized. */
 static inline bool leat_role_fits(const struct leat_field *field)

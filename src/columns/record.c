@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "base/role.h"
 #include "columns/internal.h"
+#include "kernels/sparse.h"
 #include "kernels/values.h"
 
 uint64_t leat_columns_checksum(const struct record *header, uint64_t payload)

@@ -25,6 +25,7 @@
 #include "base/role.h"
 #include "columns/internal.h"
 #include "io/guard.h"
+#include "kernels/sparse.h"
 
 struct job {
     struct leat_columns *c;

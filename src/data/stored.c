@@ -153,14 +153,6 @@ static bool take_columns(enum leat_dtype dtype, const uint8_t *stored, uint64_t 
     }
 }
 
-static bool rise(const int32_t *columns, uint64_t n)
-{
-    bool rises = true;
-    for (uint64_t k = 1; k < n; k++)
-        rises &= columns[k] > columns[k - 1];
-    return rises;
-}
-
 /* Leaves out columns that are -1; t->places says where the others stood. Returns how many these are. */
 static uint64_t leave_out(struct scratch *t, uint64_t length)
 {
@@ -220,7 +212,7 @@ static int make_sparse(const struct stored *s, uint64_t sample, struct scratch *
         t->columns[k] = s->map[t->columns[k]];
         all &= t->columns[k] >= 0;
     }
-    if (!all || !rise(t->columns, n))
+    if (!all || !leat_columns_rise(t->columns, n))
         return make_ordered(s, sample, n, all, t, out, f, i, error);
     uint8_t *to = leat_values_room(out, f, i, n * (s->item + sizeof(int32_t)));
     if (!to)

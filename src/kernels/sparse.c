@@ -4,6 +4,25 @@
 #include <string.h>
 
 #include "base/cpu.h"
+#include "base/role.h"
+
+/* gcc makes vectors of loops at -O3. */
+#if !defined(__clang__)
+#pragma GCC optimize("O3")
+#endif
+
+/* Without a branch, for vectors. */
+LEAT_INLINE bool rise(const uint8_t *columns, size_t n)
+{
+    int32_t bad = 0;
+    for (size_t k = 0; k + 1 < n; k++) {
+        int32_t a, b;
+        memcpy(&a, columns + k * sizeof a, sizeof a);
+        memcpy(&b, columns + (k + 1) * sizeof b, sizeof b);
+        bad |= a >= b ? 1 : 0;
+    }
+    return !bad;
+}
 
 LEAT_INLINE size_t collect(struct leat_column_word *words, size_t n_words, const int32_t *columns, size_t n)
 {
@@ -67,6 +86,11 @@ LEAT_INLINE void put(const struct leat_column_word *words, const int32_t *column
     }
 }
 
+static bool rise_portable(const uint8_t *columns, size_t n)
+{
+    return rise(columns, n);
+}
+
 static size_t collect_portable(struct leat_column_word *words, size_t n_words, const int32_t *columns, size_t n)
 {
     return collect(words, n_words, columns, n);
@@ -79,6 +103,11 @@ static void put_portable(const struct leat_column_word *words, const int32_t *co
 }
 
 #if defined(__x86_64__)
+static LEAT_TARGET_AVX2 bool rise_avx2(const uint8_t *columns, size_t n)
+{
+    return rise(columns, n);
+}
+
 static LEAT_TARGET_AVX2 size_t collect_avx2(struct leat_column_word *words, size_t n_words, const int32_t *columns,
                                             size_t n)
 {
@@ -91,9 +120,21 @@ static LEAT_TARGET_AVX2 void put_avx2(const struct leat_column_word *words, cons
     put(words, columns, places, values, item, n, to);
 }
 #else
+#define rise_avx2 rise_portable
 #define collect_avx2 collect_portable
 #define put_avx2 put_portable
 #endif
+
+bool leat_columns_rise(const void *columns, size_t n)
+{
+    return (leat_cpu_isa() >= LEAT_ISA_AVX2 ? rise_avx2 : rise_portable)(columns, n);
+}
+
+bool leat_sparse_rises(const uint8_t *row, enum leat_dtype item, size_t n, int64_t columns)
+{
+    return !n || (leat_columns_rise(row + n * leat_dtype_size(item), n) && leat_sparse_column(row, item, n, 0) >= 0 &&
+                  leat_sparse_column(row, item, n, n - 1) < columns);
+}
 
 size_t leat_columns_collect(struct leat_column_word *words, size_t n_words, const int32_t *columns, size_t n)
 {

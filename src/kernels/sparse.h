@@ -5,8 +5,16 @@
 #ifndef LEAT_KERNELS_SPARSE_H
 #define LEAT_KERNELS_SPARSE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "leat/leat.h"
+
+/* Whether each of n columns is more than the one before. */
+bool leat_columns_rise(const void *columns, size_t n);
+/* Whether the columns of a sparse row of n values rise, from 0 on, and are below `columns`. */
+bool leat_sparse_rises(const uint8_t *row, enum leat_dtype item, size_t n, int64_t columns);
 
 /* 64 columns: those in the set, and how many there are before these 64. */
 struct leat_column_word {
