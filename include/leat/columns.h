@@ -7,6 +7,7 @@
  *     write  puts rows there; each is visible to everybody at once, whole
  *     flush  makes what this process wrote survive a loss of power
  *     gather reads rows, and says which there are
+ *     copy   makes another file of it as it is now
  *
  * A row is written beside the one that it replaces, and then a 64-bit word is set that says where it is: a reader sees
  * the old row or the new one, whatever happens to the writer. If two processes write one row at a time, one wins.
@@ -114,6 +115,16 @@ LEAT_API void leat_columns_expect(struct leat_columns *columns, const uint64_t *
  * that replaced rows had is used again from then on.
  * Errors: IO, FORKED, CLOSED (opened for reading), NOMEM. */
 LEAT_API int leat_columns_flush(struct leat_columns *columns, struct leat_error *error);
+
+/* A copy of the file at `path`, complete and on disk before it has that name: all that was written through `columns`
+ * before, each row as of a moment during the call where others write meanwhile. It is written beside `path`, without a
+ * name where the file system can do that, and shares or copies bytes within the system (copy_file_range). Rows go on
+ * being written and read meanwhile; a write that needs more room, and a flush, wait.
+ * Errors: EXISTS (`path` exists, and `overwrite` is not set; one that is replaced stays what it was for those who have
+ * it open), INVALID (`path` is the file itself), IO, CORRUPT (the file was cut), CANCELLED (leat_set_interrupt), NOMEM,
+ * FORKED, CLOSED (opened for reading). After an error there is no copy, and what was at `path` is there still. */
+LEAT_API int leat_columns_copy(struct leat_columns *columns, const char *path, bool overwrite,
+                               struct leat_error *error);
 
 /* The rows that there are, in the order of the index (ids without keys rise): ids and, of a keyed file, keys, both
  * freed with leat_free. Broken rows of a keyed file are left out. `keys` may be NULL. Errors: IO, CORRUPT, NOMEM. */

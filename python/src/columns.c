@@ -252,6 +252,20 @@ static PyObject *columns_flush(PyObject *self, PyObject *none)
     return py_none_or_raise(rc, &error);
 }
 
+/* copy(path, overwrite) */
+static PyObject *columns_copy(PyObject *self, PyObject *args)
+{
+    struct leat_error error;
+    PyObject *path = NULL;
+    int overwrite, rc;
+    if (!PyArg_ParseTuple(args, "O&p:copy", py_path_or_none, &path, &overwrite))
+        return NULL;
+    const char *name = PyBytes_AsString(path);
+    PY_WITHOUT_GIL(rc = leat_columns_copy(((struct columns *)self)->handle, name, overwrite != 0, &error));
+    Py_DECREF(path);
+    return py_none_or_raise(rc, &error);
+}
+
 /* rows() -> (ids, keys) */
 static PyObject *columns_rows(PyObject *self, PyObject *none)
 {
@@ -296,6 +310,7 @@ static PyMethodDef columns_methods[] = {
     {"gather", columns_gather, METH_VARARGS, "gather(ids, keys, buffers, mark, present)"},
     {"expect", columns_expect, METH_VARARGS, "expect(ids, keys): they will be read"},
     {"flush", columns_flush, METH_NOARGS, "flush(): what was written lasts"},
+    {"copy", columns_copy, METH_VARARGS, "copy(path, overwrite): another file of it"},
     {"rows", columns_rows, METH_NOARGS, "rows(): (ids, keys) of those that there are"},
     {"about", columns_about, METH_NOARGS, "about(): (keyed, fingerprint, fields)"},
     {0},

@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -71,9 +72,21 @@ int leat_call_sync(int fd)
     return rc;
 }
 
+/* `from` may be a link to an open file without a name, of /proc. */
 int leat_call_publish(const char *from, const char *to)
 {
-    return link(from, to);
+    return linkat(AT_FDCWD, from, AT_FDCWD, to, AT_SYMLINK_FOLLOW);
+}
+
+int leat_call_replace(const char *from, const char *to)
+{
+    return rename(from, to);
+}
+
+ssize_t leat_call_move(int from, int to, uint64_t offset, uint64_t bytes)
+{
+    off_t in = (off_t)offset, out = (off_t)offset;
+    return copy_file_range(from, &in, to, &out, bytes, 0);
 }
 
 void *leat_call_map(int fd, uint64_t offset, uint64_t bytes, bool writable)

@@ -66,21 +66,21 @@ static enum read read_record(struct reading *r, uint64_t w, uint64_t id, uint64_
         return READ_NEEDS;
     }
     struct record header;
-    leat_columns_copy(&header, p, sizeof header);
+    leat_columns_copy_bytes(&header, p, sizeof header);
     const uint64_t last = (offset | (WINDOW_BYTES - 1)) + 1; /* of its window */
     const uint64_t room = (last < end ? last : end) - offset - sizeof header;
     if (header.id != id || header.key != key || header.stamp << PLACE_BITS != (w & ~PLACE_MASK) ||
         header.length < c->fixed || header.length > room || (!c->ragged && header.length != c->fixed))
         return READ_BAD;
     if (plain) {
-        leat_columns_copy(plain, p + sizeof header, header.length);
+        leat_columns_copy_bytes(plain, p + sizeof header, header.length);
     } else {
         if (header.length > r->room) {
             r->need = NEED_ROOM;
             r->wanted = header.length;
             return READ_NEEDS;
         }
-        leat_columns_copy(r->buffer, p + sizeof header, header.length);
+        leat_columns_copy_bytes(r->buffer, p + sizeof header, header.length);
     }
     const uint8_t *copy = plain ? plain : r->buffer;
     if (leat_columns_checksum(&header, leat_hash64(copy, header.length)) != header.checksum)

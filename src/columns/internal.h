@@ -209,6 +209,9 @@ int leat_call_read(int fd, void *data, uint64_t bytes);        /* likewise; fewe
 ssize_t leat_call_put(int fd, const void *data, uint64_t bytes, uint64_t offset); /* how many */
 int leat_call_sync(int fd);
 int leat_call_publish(const char *from, const char *to); /* link */
+int leat_call_replace(const char *from, const char *to); /* rename */
+/* Bytes of one file to the same place of another one, without coming here: how many, 0 at the end of `from`. */
+ssize_t leat_call_move(int from, int to, uint64_t offset, uint64_t bytes);
 void *leat_call_map(int fd, uint64_t offset, uint64_t bytes, bool writable);
 /* The lock of byte `number`; wait: until it is free. 1: another has it. */
 int leat_call_lock(int fd, uint64_t number, bool wait);
@@ -315,15 +318,15 @@ bool leat_columns_payload_fits(const struct leat_columns *c, const uint8_t *payl
 /* Copies bytes that a writer may be writing to: a checksum says afterwards whether it was. ThreadSanitizer would call
  * it a race, which it is, so it does not see this. */
 #if defined(__SANITIZE_THREAD__)
-__attribute__((no_sanitize_thread, noinline, unused)) static void leat_columns_copy(void *to, const void *from,
-                                                                                    uint64_t bytes)
+__attribute__((no_sanitize_thread, noinline, unused)) static void leat_columns_copy_bytes(void *to, const void *from,
+                                                                                          uint64_t bytes)
 {
     const volatile uint8_t *p = from;
     for (uint64_t i = 0; i < bytes; i++)
         ((volatile uint8_t *)to)[i] = p[i];
 }
 #else
-static inline void leat_columns_copy(void *to, const void *from, uint64_t bytes)
+static inline void leat_columns_copy_bytes(void *to, const void *from, uint64_t bytes)
 {
     memcpy(to, from, bytes);
 }

@@ -39,7 +39,7 @@ static bool name_of(struct listing *l, uint64_t w, uint64_t *id, uint64_t *key)
         return false;
     }
     struct record header;
-    leat_columns_copy(&header, record, sizeof header);
+    leat_columns_copy_bytes(&header, record, sizeof header);
     *id = header.id;
     *key = header.key;
     return header.stamp << PLACE_BITS == (w & ~PLACE_MASK);

@@ -94,6 +94,18 @@ def store_of_lists(folder: Path) -> None:
         s.close()
 
 
+def copy_of_store(folder: Path) -> None:
+    """The store is elsewhere; of a copy that does not fit nothing is left."""
+    with leat.Store(Path(sys.argv[2]).with_name("from.store"), {"x": leat.field("float32", (500,))}) as s:
+        s[np.arange(200)] = NOISE[:200]
+        try:
+            s.copy(folder / "copy.store")
+        except OSError:
+            assert [path.name for path in folder.iterdir()] == ["filler"], "a part of the copy is there"
+            raise
+        assert leat.Store(folder / "copy.store", framework="numpy")[[199]][0].tolist() == NOISE[199].tolist()
+
+
 def trace(folder: Path) -> None:
     with leat.Loader(ROWS, 50) as loader, loader.trace(folder / "trace.json"):
         for _ in loader:
@@ -160,8 +172,8 @@ def page(folder: Path) -> None:
     main({"path": str(Path(sys.argv[2]).with_name("tokens.leat")), "out": str(folder / "rows.html")})
 
 
-CASES: dict[str, Make] = {f.__name__: f for f in (writer, shards, store, store_of_lists, trace, megatron, scdl)} | {
-    f.__name__: f for f in (positions, reports, decisions, copy_of_text, copy_without_index, page)
+CASES: dict[str, Make] = {f.__name__: f for f in (writer, shards, store, store_of_lists, copy_of_store)} | {
+    f.__name__: f for f in (trace, megatron, scdl, positions, reports, decisions, copy_of_text, copy_without_index, page)
 }
 
 

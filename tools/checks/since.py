@@ -24,7 +24,7 @@ PYTHON = {
     "src/kernels": "pixels row_random decode",
     "src/codec": "photo_formats photo_modes decode jpeg_rare pixels",
     "src/io": "http http_loader text dataset",
-    "src/columns": "store store_failures writer",
+    "src/columns": "store store_copy store_failures writer",
     "src/format": "index_dir coco sidecars jsonl text",
     "src/store": "writer pack_whole dataset",
     "src/data": "dataset query views mix_ids",

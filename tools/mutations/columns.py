@@ -41,6 +41,28 @@ MUTATIONS = [
         ("c:columns/crash",),
     ),
     Mutation(
+        "data are copied before the index that names them",
+        "src/columns/copy.c",
+        "has_words(s, kind) && !(rc = stopped(copy, error)))\n            rc = copy_words(copy, s, error);",
+        "has_words(s, kind) && !(rc = stopped(copy, error)))\n            rc = LEAT_OK;",
+        ("c:columns/copy",),
+    ),
+    Mutation(
+        "slots become free while a file is copied",
+        "src/columns/copy.c",
+        "        rc = copy_all(copy, error);\n        leat_columns_grow_end(copy->c);",
+        "        leat_columns_flush_end(copy->c);\n        rc = copy_all(copy, error);\n"
+        "        leat_columns_flush_begin(copy->c, false, NULL);\n        leat_columns_grow_end(copy->c);",
+        ("c:columns/copy",),
+    ),
+    Mutation(
+        "a copy is published before it is on disk",
+        "src/columns/copy.c",
+        "if (!rc && leat_call_sync(copy->fd))",
+        "if (!rc && copy->n == 0)",
+        ("c:columns/copy",),
+    ),
+    Mutation(
         "halves of the steps of int8 are cut and not rounded",
         "src/columns/record.c",
         "float x = rintf(by <= 3e38f ? from[i] * by : 0);",

@@ -186,6 +186,32 @@ class Store(Closing):
         queue.wait()
         self._core().flush()
 
+    def copy(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Keeps the store as it is now in another file, whole and on disk: a snapshot to go on from.
+
+        The system copies or shares the bytes, so it is cheap. Everything that this process wrote before is in it,
+        flushed or not; of rows that others write meanwhile the old version or the new one. Writes and flushes that
+        need room or the disk wait for it. ``leat.Store(path)`` opens it; where it fails, or is killed, there is none.
+
+        Args:
+            path: the file of the copy.
+            overwrite: replaces what is there, at once and whole. Who has that open keeps what it was.
+
+        Raises:
+            FileExistsError: `path` exists, and `overwrite` is not set (:class:`leat.FileError`).
+            ValueError: `path` is the store itself.
+            OSError: an earlier write failed, or there is no room for the copy (:class:`leat.FileError`).
+
+        >>> store = leat.Store(tmp / "memory.store", {"m": leat.field("float32", (2,))})
+        >>> store[[3]] = np.ones((1, 2), np.float32)
+        >>> store.copy(tmp / "train-end.store")
+        >>> store[[3]] = np.zeros((1, 2), np.float32)
+        >>> leat.Store(tmp / "train-end.store")[[3]].tolist()
+        [[1.0, 1.0]]
+        """
+        self._here().wait()
+        self._core().copy(os.path.abspath(os.fspath(path)), bool(overwrite))
+
     # ---- reading -----------------------------------------------------------------------------------------------------
 
     def gather(

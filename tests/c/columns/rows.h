@@ -26,6 +26,8 @@ static struct calls {
     ssize_t (*put)(int fd, const void *data, uint64_t bytes, uint64_t offset);
     int (*sync)(int fd);
     int (*publish)(const char *from, const char *to);
+    int (*replace)(const char *from, const char *to);
+    ssize_t (*move)(int from, int to, uint64_t offset, uint64_t bytes);
     void *(*map)(int fd, uint64_t offset, uint64_t bytes, bool writable);
     int (*lock)(int fd, uint64_t number, bool wait);
 } calls, plain_calls;
@@ -46,16 +48,18 @@ ROWS_CALL(int, read, (int fd, void *data, uint64_t bytes), (fd, data, bytes))
 ROWS_CALL(ssize_t, put, (int fd, const void *data, uint64_t bytes, uint64_t offset), (fd, data, bytes, offset))
 ROWS_CALL(int, sync, (int fd), (fd))
 ROWS_CALL(int, publish, (const char *from, const char *to), (from, to))
+ROWS_CALL(int, replace, (const char *from, const char *to), (from, to))
+ROWS_CALL(ssize_t, move, (int from, int to, uint64_t offset, uint64_t bytes), (from, to, offset, bytes))
 ROWS_CALL(void *, map, (int fd, uint64_t offset, uint64_t bytes, bool writable), (fd, offset, bytes, writable))
 ROWS_CALL(int, lock, (int fd, uint64_t number, bool wait), (fd, number, wait))
 
 static inline int rows_make_folder(void **state)
 {
     make_folder(state);
-    calls = plain_calls =
-        (struct calls){__real_leat_call_open, __real_leat_call_allocate, __real_leat_call_cut, __real_leat_call_write,
-                       __real_leat_call_read, __real_leat_call_put,      rows_no_sync,         __real_leat_call_publish,
-                       __real_leat_call_map,  __real_leat_call_lock};
+    calls = plain_calls = (struct calls){__real_leat_call_open,  __real_leat_call_allocate, __real_leat_call_cut,
+                                         __real_leat_call_write, __real_leat_call_read,     __real_leat_call_put,
+                                         rows_no_sync,           __real_leat_call_publish,  __real_leat_call_replace,
+                                         __real_leat_call_move,  __real_leat_call_map,      __real_leat_call_lock};
     snprintf(path, sizeof path, "%s/a.store", folder);
     return 0;
 }
