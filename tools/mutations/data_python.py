@@ -130,8 +130,8 @@ MUTATIONS = [
     Mutation(
         "nodes that are kept out of the first part are drawn among all",
         "python/leat/data/events.py",
-        "candidates = np.union1d(src[later], dst[later])",
-        "candidates = np.union1d(src, dst)",
+        "candidates = np.flatnonzero(self.of(later))",
+        "candidates = np.arange(len(self.distinct))",
         ("py:test_events.py",),
     ),
 ]

@@ -68,19 +68,38 @@ def times_of(ds: Dataset) -> np.ndarray[Any, Any]:
     return times
 
 
-def _nodes(ds: Dataset) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    for name in ("src", "dst"):
-        if name not in ds.schema:
-            raise KeyError(f"new_nodes draws nodes, fields 'src' and 'dst': this data set has {', '.join(ds.schema)}")
-    return ds.column("src"), ds.column("dst")
+class _Nodes:
+    """The ends of events, as numbers of their distinct nodes, which ascend."""
 
+    def __init__(self, ds: Dataset) -> None:
+        for name in ("src", "dst"):
+            if name not in ds.schema:
+                raise KeyError(
+                    f"new_nodes draws nodes, fields 'src' and 'dst': this data set has {', '.join(ds.schema)}"
+                )
+        both = np.concatenate((ds.column("src"), ds.column("dst")))
+        rising = np.sort(both)  # numpy.unique hashes, which takes minutes for millions
+        self.distinct = rising[np.append(True, rising[1:] != rising[:-1])]
+        self.src, self.dst = np.searchsorted(self.distinct, both).reshape(2, -1)
 
-def _drawn(candidates: np.ndarray[Any, Any], n: int, seed: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """`n` of them, by a permutation keyed with `seed`, ascending."""
-    order = np.empty(len(candidates), np.int64)
-    keys = np.array([seed], np.uint64)
-    _leat.random_fill(_PERMUTATION, keys, 0, len(candidates), False, 0, 0, order)
-    return np.sort(candidates[order[:n]]).astype(np.int64)
+    def of(self, where: Any) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Of each node, whether one of these events touches it."""
+        found = np.zeros(len(self.distinct), np.bool_)
+        found[self.src[where]] = found[self.dst[where]] = True
+        return found
+
+    def draw(self, later: slice, share: float, seed: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Of each node, whether it is among the share of all that is drawn of those that `later` events touch, by a
+        permutation keyed with `seed`."""
+        candidates = np.flatnonzero(self.of(later))
+        n = int(share * len(self.distinct))
+        if n > len(candidates):
+            raise ValueError(f"new_nodes={share} is {n} nodes, and {len(candidates)} occur after the first part")
+        order = np.empty(len(candidates), np.int64)
+        _leat.random_fill(_PERMUTATION, np.array([seed], np.uint64), 0, len(candidates), False, 0, 0, order)
+        drawn = np.zeros(len(self.distinct), np.bool_)
+        drawn[candidates[order[:n]]] = True
+        return drawn
 
 
 def split_time(ds: Dataset, shares: Sequence[float], new_nodes: float, seed: int) -> TimeSplit:
@@ -98,26 +117,16 @@ def split_time(ds: Dataset, shares: Sequence[float], new_nodes: float, seed: int
     borders = times[[math.floor(s * (n - 1)) for s in sums]]
     ends = [0, *np.searchsorted(times, borders, "right").tolist()]
     parts = [ds[begin:end] for begin, end in zip(ends, ends[1:], strict=False)]
-    drawn = np.empty(0, np.int64)
+    new_ones = np.empty(0, np.int64)
     unseen: list[Dataset] = []
     if new_nodes or {"src", "dst"} <= set(ds.schema):
-        src, dst = _nodes(ds)
-        first = slice(0, ends[1])
+        nodes, first = _Nodes(ds), np.arange(ends[1])
         if new_nodes:
-            later = slice(ends[1], ends[-1])
-            candidates = np.union1d(src[later], dst[later])
-            wanted = int(new_nodes * len(np.union1d(src, dst)))
-            if wanted > len(candidates):
-                raise ValueError(
-                    f"new_nodes={new_nodes} is {wanted} nodes, and {len(candidates)} occur after the first part"
-                )
-            drawn = _drawn(candidates, wanted, seed)
-            kept = ~(np.isin(src[first], drawn) | np.isin(dst[first], drawn))
-            parts[0] = parts[0].select(kept)
-            known = np.union1d(src[first][kept], dst[first][kept])
-        else:
-            known = np.union1d(src[first], dst[first])
+            drawn = nodes.draw(slice(ends[1], ends[-1]), new_nodes, seed)
+            first = np.flatnonzero(~(drawn[nodes.src[first]] | drawn[nodes.dst[first]]))
+            parts[0] = parts[0].select(first)
+            new_ones = nodes.distinct[drawn].astype(np.int64)
+        known = nodes.of(first)
         for part, begin, end in zip(parts[1:], ends[1:], ends[2:], strict=False):
-            new = ~(np.isin(src[begin:end], known) & np.isin(dst[begin:end], known))
-            unseen.append(part.select(new))
-    return TimeSplit(parts, borders, drawn, unseen)
+            unseen.append(part.select(~(known[nodes.src[begin:end]] & known[nodes.dst[begin:end]])))
+    return TimeSplit(parts, borders, new_ones, unseen)

@@ -137,13 +137,13 @@ TEST(sorting_keeps_the_order_of_equal_times)
     enum { N = 500 };
     static char text[N * 40];
     for (unsigned kind = 0; kind < 2; kind++) {
-        uint64_t state = 7;
+        uint64_t drawn = 7;
         int64_t times[N];
         size_t used = 0;
         struct leat_event_table t;
         for (unsigned i = 0; i < N; i++) {
-            state = state * UINT64_C(6364136223846793005) + 1442695040888963407;
-            times[i] = (int64_t)(state >> 60) * (i % 3 ? 1 : -70000);
+            drawn = drawn * UINT64_C(6364136223846793005) + 1442695040888963407;
+            times[i] = (int64_t)(drawn >> 60) * (i % 3 ? 1 : -70000);
             used += (size_t)snprintf(text + used, sizeof text - used, "%u 1 %" PRId64 "%s %u\n", i, times[i],
                                      kind ? ".5" : "", i);
         }
