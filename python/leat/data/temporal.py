@@ -143,7 +143,7 @@ def temporal(
     >>> ds = leat.from_arrays(src=np.array([0, 0, 1]), dst=np.array([1, 2, 2]), t=np.array([5, 6, 6]))
     >>> batch = next(iter(leat.Loader(leat.temporal(ds, neighbors=2), 3, framework="numpy")))
     >>> batch["src.nodes"].tolist(), batch["src.pending"].tolist(), batch["src.last"].tolist()
-    ([[-1, -1], [1, -1], [0, -1]], [0, 1, 1], [False, True, False])
+    ([[-1, -1], [1, -1], [0, -1]], [0, 1, 1], [False, True, True])
     """
     if not isinstance(ds, Dataset):
         raise no_dataset("temporal takes a data set of events", ds)
