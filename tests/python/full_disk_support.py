@@ -173,7 +173,8 @@ def page(folder: Path) -> None:
 
 
 CASES: dict[str, Make] = {f.__name__: f for f in (writer, shards, store, store_of_lists, copy_of_store)} | {
-    f.__name__: f for f in (trace, megatron, scdl, positions, reports, decisions, copy_of_text, copy_without_index, page)
+    f.__name__: f
+    for f in (trace, megatron, scdl, positions, reports, decisions, copy_of_text, copy_without_index, page)
 }
 
 
