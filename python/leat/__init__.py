@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from .data.masks import draw_masks as draw_masks
     from .data.masks import encode_masks as encode_masks
     from .data.one_of import one_of as one_of
+    from .data.prompts import group_prompts as group_prompts
     from .data.ragged import Ragged as Ragged
     from .data.schema import Field as Field
     from .data.schema import boxes as boxes
@@ -115,6 +116,7 @@ _NAMES = {
     "data.made": "from_arrays from_source zip",
     "data.masks": "draw_masks encode_masks",
     "data.one_of": "one_of",
+    "data.prompts": "group_prompts",
     "data.ragged": "Ragged",
     "data.sparse": "Sparse",
     "data.schema": "Field boxes field keypoints mask masks sparse",

@@ -267,6 +267,8 @@ static PyMethodDef functions[] = {
     {"temporal", py_temporal_make, METH_VARARGS, "temporal(dataset, neighbors, ...): a graph of events"},
     {"temporal_recent", py_temporal_recent, METH_VARARGS, "temporal_recent(dataset, n, k, ...): neighbours of nodes"},
     {"temporal_look", py_temporal_look, METH_O, "temporal_look(dataset, /): (times are floats, events, nodes)"},
+    {"prompts", py_dataset_prompts, METH_VARARGS,
+     "prompts(dataset, field, decode, block, seed, progress): (data set, order, groups, tokens)"},
     {"arrays", py_arrays_make, METH_VARARGS, "arrays(schema, count, [(address, stride)], keep): a data set"},
     {"source", py_source_make, METH_VARARGS, "source(schema, count, version, reader, timeout_s, warn_s): a data set"},
     {"matrix_entries", py_matrix_entries, METH_VARARGS, "matrix_entries(path, text, line, ...): of Matrix Market"},

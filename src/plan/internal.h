@@ -30,6 +30,8 @@
  *     state.c     the log and a position as text, and back
  *     plan.c      a plan from its specification
  *     dependent.c  an order that follows those of others
+ *     prompt_sort.c  prompts by their tokens, and what neighbours have in common
+ *     prompt_tree.c  sorted prompts -> the groups that share most
  *
  * So the rows of a mixture are found one way: the timeline knows which phase holds, the phase by which rules it begins
  * and ends, the division whose row comes at a place, and the order of a source which sample that row is.

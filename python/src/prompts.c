@@ -1,0 +1,68 @@
+/*
+ * Prompts in groups.
+ */
+#include "leat/prompts.h"
+
+#include "leat_py.h"
+
+/* Calls progress(done, total), if there is one. 1: it raised. */
+static int tell(void *user, uint64_t done, uint64_t total)
+{
+    const PyGILState_STATE gil = PyGILState_Ensure();
+    PyObject *result = PyObject_CallFunction(user, "KK", (unsigned long long)done, (unsigned long long)total);
+    const int failed = !result;
+    Py_XDECREF(result);
+    PyGILState_Release(gil);
+    return failed;
+}
+
+/* (Dataset, order, groups, tokens): bytes of uint32, of three uint64 a group, and three numbers. */
+static PyObject *results(const struct leat_prompts *prompts, struct leat_dataset *grouped)
+{
+    uint64_t n, n_groups;
+    const uint32_t *order = leat_prompts_order(prompts, &n);
+    const struct leat_prompts_group *groups = leat_prompts_groups(prompts, &n_groups);
+    const struct leat_prompts_tokens *tokens = leat_prompts_tokens(prompts);
+    PyObject *dataset = py_dataset_new(grouped);
+    if (!dataset)
+        return NULL;
+    return Py_BuildValue("Ny#y#(KKK)", dataset, (const char *)order, (Py_ssize_t)(n * sizeof *order),
+                         (const char *)groups, (Py_ssize_t)(n_groups * sizeof *groups), (unsigned long long)tokens->all,
+                         (unsigned long long)tokens->grouped, (unsigned long long)tokens->least);
+}
+
+/* prompts(Dataset, field, decode, block, seed, progress) -> as above; decode: a buffer of uint32, or None. */
+PyObject *py_dataset_prompts(PyObject *module, PyObject *args)
+{
+    PyObject *dataset, *progress, *result = NULL;
+    Py_buffer decode = {0};
+    unsigned long long block, seed;
+    const char *field;
+    struct leat_prompts *prompts = NULL;
+    struct leat_dataset *grouped = NULL;
+    struct leat_error error;
+    int rc;
+    if (!PyArg_ParseTuple(args, "Osz*KKO:prompts", &dataset, &field, &decode, &block, &seed, &progress))
+        return NULL;
+    const struct leat_prompts_options options = {.field = field,
+                                                 .decode = decode.buf,
+                                                 .n_decode = (uint64_t)decode.len / sizeof(uint32_t),
+                                                 .block = block,
+                                                 .seed = seed,
+                                                 .progress = progress == Py_None ? NULL : tell,
+                                                 .user = progress};
+    if (Py_TYPE(dataset) != py_dataset_type) {
+        PyErr_SetString(PyExc_TypeError, "a data set is needed");
+    } else {
+        struct leat_dataset *of = py_dataset_handle(dataset);
+        PY_WITHOUT_GIL(rc = leat_prompts_group(of, &options, &prompts, &error));
+        rc = rc ? rc : leat_prompts_dataset(prompts, &grouped, &error);
+        if (!rc)
+            result = results(prompts, grouped);
+        else if (!PyErr_Occurred())
+            py_raise(&error);
+        leat_prompts_release(prompts);
+    }
+    PyBuffer_Release(&decode);
+    return result;
+}
