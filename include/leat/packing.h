@@ -55,6 +55,12 @@ struct leat_bucket_options {
     uint64_t n_costs;
     bool by_length;      /* the costs are lengths, in the place of the field's: batches are as without costs */
     bool oversize_alone; /* a sample that costs more than `elements` is a batch; false: an error that names it */
+    /* With costs: batches are spans of samples as they lie, in the place of best fit. Samples firsts[k] to
+     * firsts[k + 1] - 1 share something, such as a prefix (leat/prompts.h), that costs shared[k] in each batch that has
+     * one of them, once. Not kept; n_shared 0: best fit. */
+    const uint64_t *firsts; /* rising, the first is 0 */
+    const uint64_t *shared; /* 0 to 2^48 */
+    uint64_t n_shared;
 };
 
 #endif

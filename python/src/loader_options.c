@@ -258,24 +258,29 @@ static bool read_one_of(struct py_loader_options *o, PyObject *value)
     return value == Py_None || parse_one_of(value, &o->one_of);
 }
 
-/* (field or None, elements, rows, widths, costs or None, alone, by_length), arrays of uint64; the name stays that of
- * the tuple. */
+/* (field or None, elements, rows, widths, costs or None, alone, by_length, firsts or None, shared or None), arrays of
+ * uint64; the name stays that of the tuple. */
 static bool read_buckets(struct py_loader_options *o, PyObject *value)
 {
     struct leat_bucket_options *b = &o->buckets;
     unsigned long long elements, rows;
-    PyObject *widths, *costs;
+    PyObject *widths, *costs, *firsts, *shared;
     uint64_t n = 0;
     int alone, by_length;
     if (value == Py_None)
         return true;
-    if (!PyArg_ParseTuple(value, "zKKOOpp:buckets", &b->field, &elements, &rows, &widths, &costs, &alone, &by_length))
+    if (!PyArg_ParseTuple(value, "zKKOOppOO:buckets", &b->field, &elements, &rows, &widths, &costs, &alone, &by_length,
+                          &firsts, &shared))
         return false;
     b->elements = elements;
     b->rows = rows;
     b->widths = array_of(o, widths, sizeof *b->widths, &n);
     b->n_widths = (size_t)n;
     b->costs = PyErr_Occurred() ? NULL : array_of(o, costs, sizeof *b->costs, &b->n_costs);
+    b->firsts = PyErr_Occurred() ? NULL : array_of(o, firsts, sizeof *b->firsts, &n);
+    b->shared = PyErr_Occurred() ? NULL : array_of(o, shared, sizeof *b->shared, &b->n_shared);
+    if (!PyErr_Occurred() && b->n_shared && (!b->firsts || n != b->n_shared))
+        PyErr_SetString(PyExc_ValueError, "buckets: a first sample for each cost that is shared");
     b->oversize_alone = alone;
     b->by_length = by_length;
     o->options.buckets = b;

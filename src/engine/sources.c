@@ -170,7 +170,10 @@ static int describe_groups(struct leat_dataset *dataset, const struct leat_loade
                                             .n_widths = b->n_widths,
                                             .costs = b->costs && !b->by_length,
                                             .alone = b->oversize_alone,
-                                            .seed = o->seed};
+                                            .seed = o->seed,
+                                            .firsts = b->firsts,
+                                            .shared = b->shared,
+                                            .n_shared = b->costs ? b->n_shared : 0};
     if (b->costs)
         return b->n_costs == samples
                    ? LEAT_OK

@@ -1,5 +1,5 @@
 /*
- * Batches by size. A group of samples is a batch of a rank, and is made by one of two rules:
+ * Batches by size. A group of samples is a batch of a rank, and is made by one of three rules:
  *
  * By length, samples are sorted into buckets, each with a width that none of its samples exceeds. Those of a bucket are
  * permuted in each pass and cut into groups, as many samples as fit the budget when each takes the bucket's width:
@@ -10,6 +10,13 @@
  * By cost, they are put together by best fit (best_fit.c), and groups have the same samples in each pass:
  *
  *     groups       | 20 9 3 | 17 14 1 | 16 16 | 12 12 7 1 | ...                                budget 32
+ *
+ * By cost in order, a group ends where the next sample would exceed the budget, with the cost of what it has in common
+ * with its neighbours, which a group bears once:
+ *
+ *     in common    |  10            | 0      | 12        |
+ *     costs          2  5  4  9  3    20 6     1  1  4
+ *     groups       |    0     | 1 |    2     |   3  | 4..                                       budget 32
  *
  * All else is one: groups are spans of the sorted samples, and in a pass they are permuted:
  *
@@ -35,6 +42,7 @@
 
 #define TAG_BUCKET ((UINT64_C(1) << 63) | 5)
 #define TAG_COSTS ((UINT64_C(1) << 63) | 7)
+#define TAG_SPANS ((UINT64_C(1) << 63) | 9)
 
 struct leat_bucket {
     uint64_t width, begin, end; /* its samples, in `sorted` */
@@ -216,6 +224,71 @@ static int group_by_cost(struct leat_groups *g, const struct leat_group_spec *s,
     return LEAT_OK;
 }
 
+/* ---- by cost, in order ------------------------------------------------------------------------------------------- */
+
+static int check_shared(const struct leat_group_spec *s, uint64_t samples, struct leat_error *error)
+{
+    for (uint64_t k = 0; k < s->n_shared; k++)
+        if (s->shared[k] > LEAT_BINS_MAX_COST || (k ? s->firsts[k] <= s->firsts[k - 1] : s->firsts[k] != 0) ||
+            s->firsts[k] >= samples)
+            return leat_fail(error, LEAT_E_INVALID,
+                             "what samples have in common is listed by rising first samples, the first 0, with costs "
+                             "up to 2^48: not sample %" PRIu64 " with %" PRIu64 " as number %" PRIu64,
+                             s->firsts[k], s->shared[k], k);
+    return LEAT_OK;
+}
+
+/* The end of the group that begins with sample `i`, which is of part *k; then *k is that of the end. */
+static uint64_t end_of_span(const struct leat_group_spec *s, uint64_t samples, uint64_t i, uint64_t *k)
+{
+    const uint64_t most = s->rows ? s->rows : UINT64_MAX;
+    uint64_t sum = s->shared[*k] + s->lengths[i], n = 1, part = *k;
+    for (i++; i < samples && n < most; i++, n++) {
+        const bool next = part + 1 < s->n_shared && s->firsts[part + 1] == i;
+        sum += s->lengths[i] + (next ? s->shared[part + 1] : 0);
+        if (sum > s->budget)
+            break;
+        part += next;
+    }
+    *k = part + (part + 1 < s->n_shared && s->firsts[part + 1] == i);
+    return i;
+}
+
+static int group_in_order(struct leat_groups *g, const struct leat_group_spec *s, struct leat_error *error)
+{
+    size_t room = 0;
+    uint64_t k = 0;
+    struct leat_group_spec each = *s;
+    each.alone = true; /* the sums are checked below */
+    int rc = check_costs(&each, g->samples, error);
+    rc = rc ? rc : check_shared(s, g->samples, error);
+    g->sorted = leat_new_array(g->samples ? g->samples : 1, sizeof *g->sorted);
+    if (!rc && (!g->sorted || !leat_grow(&g->begin, &room, 1, sizeof *g->begin)))
+        rc = leat_fail(error, LEAT_E_NOMEM, "no memory for batches by size");
+    for (uint64_t i = 0, end; !rc && i < g->samples; i = end) {
+        const uint64_t first = s->shared[k] + s->lengths[i];
+        if (first > s->budget && !s->alone)
+            return leat_fail(error, LEAT_E_RANGE,
+                             "the sample at position %" PRIu64 " has a cost of %" PRIu64 ", %" PRIu64
+                             " of it for what it shares, more than the %" PRIu64
+                             " of a batch: raise that, leave the sample out, or let it be a batch alone",
+                             i, first, s->shared[k], s->budget);
+        end = end_of_span(s, g->samples, i, &k);
+        g->begin[g->n++] = (uint32_t)i;
+        g->most_rows = end - i > g->most_rows ? end - i : g->most_rows;
+        if (!leat_grow(&g->begin, &room, g->n + 1, sizeof *g->begin))
+            rc = leat_fail(error, LEAT_E_NOMEM, "no memory for batches by size");
+    }
+    if (rc)
+        return rc;
+    g->begin[g->n] = (uint32_t)g->samples;
+    for (uint64_t i = 0; i < g->samples; i++)
+        g->sorted[i] = (uint32_t)i;
+    g->weight = g->most_rows; /* what is shared is in each row */
+    g->hash = leat_key_mix(TAG_SPANS, leat_hash64(g->begin, (g->n + 1) * sizeof *g->begin));
+    return LEAT_OK;
+}
+
 /* ---- groups ------------------------------------------------------------------------------------------------------ */
 
 int leat_groups_new(const struct leat_group_spec *spec, uint64_t samples, bool shuffled, struct leat_groups **out,
@@ -230,7 +303,7 @@ int leat_groups_new(const struct leat_group_spec *spec, uint64_t samples, bool s
     pthread_rwlock_init(&g->lock, NULL);
     g->samples = samples;
     g->shuffled = shuffled;
-    int rc = spec->costs ? group_by_cost(g, spec, error) : group_by_length(g, spec, error);
+    int rc = (spec->n_shared ? group_in_order : spec->costs ? group_by_cost : group_by_length)(g, spec, error);
     for (int i = 0; !rc && i < 1 + shuffled; i++)
         if (!(g->pass[i].sums = leat_new_array(g->n + 1, sizeof *g->pass[i].sums)))
             rc = leat_fail(error, LEAT_E_NOMEM, "no memory for %" PRIu64 " batches by size", g->n);

@@ -76,7 +76,7 @@ struct leat_pack_spec {
 };
 
 /* A batch of a rank has samples of about one length, or samples put together by their costs (docs/order.md, "Batches by
- * length", "Batches by cost"). The global batch of the plan is then one of such a batch for each rank, and positions,
+ * length", "Batches by cost", "Batches of prompts"). The global batch of the plan is then one of such a batch for each rank, and positions,
  * in the log and the state too, count these in the place of rows. SEQUENTIAL and SHUFFLED only, and no mixture. */
 struct leat_group_spec {
     const uint64_t *lengths; /* elements of each sample, or its cost; not kept */
@@ -88,6 +88,10 @@ struct leat_group_spec {
     bool costs;              /* best fit in the place of buckets; */
     bool alone;              /* ... a cost above the budget is a batch of its own; */
     uint64_t seed;           /* ... decides between samples of one cost, if they are shuffled */
+    /* Spans of samples as they lie in the place of best fit: samples firsts[k] to firsts[k + 1] - 1 have something in
+     * common that costs shared[k], once in each batch that has one of them. */
+    const uint64_t *firsts, *shared; /* firsts: rising, the first is 0 */
+    uint64_t n_shared;               /* 0: best fit */
 };
 
 struct leat_plan_source {

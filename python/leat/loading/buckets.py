@@ -10,6 +10,7 @@ from .. import check
 from ..data.dataset import Dataset
 from ..data.one_of import OneOf
 from ..data.packing import PackedRows
+from ..data.prompts import Prompts
 from ..data.schema import Field
 from .samplers import digest
 
@@ -28,12 +29,17 @@ class Grouping(NamedTuple):
     costs: Numbers | None  #: batches are made by these, not by the lengths of the field
     alone: bool
     by_length: bool  #: costs are lengths
+    firsts: Numbers | None = None  #: of samples that lie together and share something
+    shared: Numbers | None = None  #: ... what that costs, once in a batch
 
     def facts(self) -> tuple[str, str]:
         """What ranks compare: its name, and the values."""
         costs = () if self.costs is None else (digest({"cost": self.costs}),)
         if self.by_length:
             return "batches by length", repr((*self[:3], self.widths.tolist(), *costs))
+        if self.firsts is not None:
+            # what is shared follows from the data set
+            return "batches of prompts", repr((self.budget, self.rows, self.alone))
         return "batches by cost", repr((self.budget, self.rows, self.alone, *costs))
 
 
@@ -47,9 +53,14 @@ def grouping_of(
     batch_cost: Any,
     cost: Any,
     oversize: Any,
+    batch_kv: Any,
 ) -> Grouping | None:
     """None: batches are not made by size."""
     alone = bool(check.choice("oversize", oversize, {"error": 0, "alone": 1}))
+    if batch_kv is not None:
+        others = {"batch_tokens": batch_tokens, "buckets": buckets, "tokens_field": tokens_field}
+        others |= {"batch_cost": batch_cost, "cost": cost}
+        return _of_prompts(dataset, batch_size, global_batch_size, batch_kv, alone, others)
     if batch_cost is None:
         if alone or (cost is not None and batch_tokens is None and buckets is None):
             raise ValueError("cost and oversize are about batch_cost=, the most that a batch may cost: give that, too")
@@ -68,6 +79,24 @@ def grouping_of(
     return Grouping(None, budget, rows, np.empty(0, np.uint64), _costs_of(dataset, cost), alone, False)
 
 
+def _of_prompts(
+    dataset: Any, batch_size: Any, global_batch_size: Any, batch_kv: Any, alone: bool, others: dict[str, Any]
+) -> Grouping:
+    if wrong := [name for name, value in others.items() if value is not None]:
+        raise ValueError(f"batch_kv makes batches by keys and values, and {wrong[0]} in another way: give one of them")
+    if not isinstance(dataset, Prompts):
+        raise TypeError(
+            "batch_kv goes with what leat.group_prompts has made, and not with a view of it or another data set: "
+            "select prompts first, and group those"
+        )
+    _check_samples(dataset, "batch_kv goes with a data set", global_batch_size)
+    budget = check.integer("batch_kv", batch_kv, 1, MOST + 1)
+    rows = 0 if batch_size is None else check.integer("batch_size", batch_size, 1)
+    firsts, shared = (np.ascontiguousarray(dataset.groups[name], np.uint64) for name in ("first", "prefix"))
+    costs, widths = dataset.own_tokens(), np.empty(0, np.uint64)
+    return Grouping(None, budget, rows, widths, costs, alone, False, firsts, shared)
+
+
 def _check_samples(dataset: Any, goes: str, global_batch_size: Any) -> None:
     if isinstance(dataset, OneOf):
         raise TypeError(
@@ -79,7 +108,8 @@ def _check_samples(dataset: Any, goes: str, global_batch_size: Any) -> None:
         raise TypeError(f"{goes}, not with {what}")
     if global_batch_size is not None:
         raise ValueError(
-            "batch_tokens, buckets and batch_cost are about batches of a rank: give batch_size, not global_batch_size"
+            "batch_tokens, buckets, batch_cost and batch_kv are about batches of a rank: give batch_size, not "
+            "global_batch_size"
         )
 
 

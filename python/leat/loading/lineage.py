@@ -17,6 +17,7 @@ import numpy as np
 
 from .. import check
 from ..data import dataset as datasets
+from ..data import prompts
 from ..data.one_of import OneOf
 from ..data.packing import PackedRows
 from ..errors import ChangedError, InvalidError, MissingFileError, StateError, UnsupportedError
@@ -41,6 +42,7 @@ OPTIONS = frozenset(
     | {"on_error", "seed", "tail", "rank", "world_size", "framework"}
 )
 COSTED = OPTIONS | {"batch_cost", "cost", "oversize"}  #: the same, with costs or lengths of samples
+PROMPTED = OPTIONS | {"batch_kv", "oversize"}  #: the same, of prompts in groups
 
 
 def _open_tables(kind: str, paths: list[str], fields: Any, fill: Any, folder: str) -> datasets.Dataset:
@@ -65,6 +67,7 @@ _MAKERS: dict[str, Callable[..., Any]] = {
     "schedule": Schedule,
     "packed": PackedRows,
     "one_of": OneOf,
+    "prompts": prompts._unpickle,
 }
 _NAMES = {make: name for name, make in _MAKERS.items()}
 

@@ -70,8 +70,11 @@ class Loader(Planning):
         cost: with `batch_cost`: what each sample costs: the name of a column of numbers, ``"tokens.length"`` for the
             lengths of a field, or an array or list with one number for each sample. Whole numbers from 0 to 2^48. With
             `batch_tokens` or `buckets`: the length of each sample, in the place of its field's (docs/packing.md).
-        oversize: a sample that costs more than `batch_cost`: ``"error"``: one that names it as the loader opens;
-            ``"alone"``: it is a batch of its own.
+        batch_kv: in the place of `batch_size`, with what ``leat.group_prompts`` has made: the keys and values of a
+            batch of a rank are those of at most so many tokens: the prefix of each group once, the other tokens of each
+            prompt, and those that it is answered by; `batch_size` may bound the number of prompts (docs/prompts.md).
+        oversize: a sample that costs more than `batch_cost`, or `batch_kv`: ``"error"``: one that names it as the
+            loader opens; ``"alone"``: it is a batch of its own.
         sampler: in the place of `shuffle`: ``leat.Weighted(weights, num_samples)``, a list of positions, or a PyTorch
             ``Sampler`` of positions, which is read once per epoch.
         seed: of the order and of the augmentations: 64 bits.
@@ -163,6 +166,7 @@ class Loader(Planning):
         tokens_field: str | None = None,
         batch_cost: int | None = None,
         cost: Any = None,
+        batch_kv: int | None = None,
         oversize: Literal["error", "alone"] = "error",
         sampler: Any = None,
         seed: int = 0,
@@ -206,10 +210,13 @@ class Loader(Planning):
         }
         plain = sampler is None and not isinstance(shuffle, Blocks) and bool(in_order)
         costed = {"batch_cost": batch_cost, "cost": cost, "oversize": oversize}
-        rows = opening.rows_of(dataset, outputs, plain, **asked, **costed)
-        if rows.buckets is not None and rows.buckets.costs is not None:
+        rows = opening.rows_of(dataset, outputs, plain, **asked, **costed, batch_kv=batch_kv)
+        if batch_kv is not None:
+            asked |= {"batch_kv": batch_kv, "oversize": oversize}
+        elif rows.buckets is not None and rows.buckets.costs is not None:
             asked |= {**costed, "cost": cost if isinstance(cost, str) else rows.buckets.costs}
         other = {"batch_tokens=": batch_tokens, "buckets=": buckets, "batch_cost=": batch_cost, "share=": share}
+        other |= {"batch_kv=": batch_kv}
         other |= {'tp_read="first"': mesh if tp_read == "first" else None}
         log = self._start_deciding(rows.dataset, feedback, log, log_dir, sampler, other)
         given = {"batch_size": rows.batch_size, "global_batch_size": global_batch_size}

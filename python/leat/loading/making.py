@@ -18,7 +18,7 @@ from ..mixtures.logs import lists_elsewhere
 from ..program import program_from_json
 from ..saved import damage_is_said, is_number
 from .batch import Batch
-from .lineage import COSTED, OPTIONS, VERSION, Folder, value_of
+from .lineage import COSTED, OPTIONS, PROMPTED, VERSION, Folder, value_of
 from .loader import Loader
 from .samplers import Blocks, Weighted
 
@@ -181,7 +181,7 @@ def _open(planned: Mapping[str, Any], num_threads: int | Literal["auto"]) -> Loa
             raise StateError("the plan of rows is damaged: 'loader' has another hash than 'run' says")
         told = json.loads(text)
         options = {name: value_of(value, folder) for name, value in told["options"].items()}
-        if options.keys() not in (OPTIONS, COSTED):
+        if options.keys() not in (OPTIONS, COSTED, PROMPTED):
             raise StateError(f"the plan of rows is damaged: a loader has other options than {sorted(options)!r:.200}")
         dataset = value_of(told["data"], folder)
         outputs, pickled = _outputs(told["outputs"], folder)

@@ -80,8 +80,8 @@ def rows_of(
     grouped = grouping_of(dataset, batch_size, global_batch_size, batch_tokens, **sizes)
     if grouped is not None:
         if not plain:
-            by = "length" if grouped.by_length else "cost"
-            raise ValueError(f"batches by {by} are in order or shuffled: leave sampler, Blocks and in_order out")
+            by = "of prompts" if grouped.firsts is not None else "by length" if grouped.by_length else "by cost"
+            raise ValueError(f"batches {by} are in order or shuffled: leave sampler, Blocks and in_order out")
         batch_size = 1  # of a rank, one group of samples
     outputs = sparse_parts(by_columns(outputs, genes_of(dataset)), dataset.schema)
     dataset, batch_size = thd.rows_of(dataset, batch_tokens, batch_size, global_batch_size)

@@ -95,7 +95,7 @@ def refuse(loader: Shared) -> None:
         if loader.mesh is not None and loader._share is None
         else "in_order=False gives each process rows in an order of its own"
         if not loader._options["in_order"]
-        else "batches by size (batch_tokens, buckets, batch_cost) have no size of their own for each consumer"
+        else "batches by size (batch_tokens, buckets, batch_cost, batch_kv) have no size of their own for each consumer"
         if loader._options["buckets"] is not None
         else "a Sampler is read in one process, once an epoch: give a list of positions, or leat.Weighted"
         if loader._sampler is not None
