@@ -16,19 +16,30 @@ static int tell(void *user, uint64_t done, uint64_t total)
     return failed;
 }
 
-/* (Dataset, order, groups, tokens): bytes of uint32, of three uint64 a group, and three numbers. */
-static PyObject *results(const struct leat_prompts *prompts, struct leat_dataset *grouped)
+static const char NAME[] = "leat prompts";
+
+static void let_go(PyObject *capsule)
+{
+    leat_prompts_release(PyCapsule_GetPointer(capsule, NAME));
+}
+
+/* (Dataset, order, groups, tokens, what prompts_simulate takes): bytes of uint32, of three uint64 a group, and three
+ * numbers. */
+static PyObject *results(struct leat_prompts *prompts, struct leat_dataset *grouped)
 {
     uint64_t n, n_groups;
     const uint32_t *order = leat_prompts_order(prompts, &n);
     const struct leat_prompts_group *groups = leat_prompts_groups(prompts, &n_groups);
     const struct leat_prompts_tokens *tokens = leat_prompts_tokens(prompts);
-    PyObject *dataset = py_dataset_new(grouped);
-    if (!dataset)
+    PyObject *dataset = py_dataset_new(grouped), *kept = dataset ? PyCapsule_New(prompts, NAME, let_go) : NULL;
+    if (!kept) {
+        Py_XDECREF(dataset);
         return NULL;
-    return Py_BuildValue("Ny#y#(KKK)", dataset, (const char *)order, (Py_ssize_t)(n * sizeof *order),
+    }
+    leat_prompts_retain(prompts);
+    return Py_BuildValue("Ny#y#(KKK)N", dataset, (const char *)order, (Py_ssize_t)(n * sizeof *order),
                          (const char *)groups, (Py_ssize_t)(n_groups * sizeof *groups), (unsigned long long)tokens->all,
-                         (unsigned long long)tokens->grouped, (unsigned long long)tokens->least);
+                         (unsigned long long)tokens->grouped, (unsigned long long)tokens->least, kept);
 }
 
 /* prompts(Dataset, field, decode, block, seed, progress) -> as above; decode: a buffer of uint32, or None. */
@@ -65,4 +76,23 @@ PyObject *py_dataset_prompts(PyObject *module, PyObject *args)
     }
     PyBuffer_Release(&decode);
     return result;
+}
+
+/* prompts_simulate(kept, tokens, block) -> tokens that a cache has: (as they lie, sorted, grouped). */
+PyObject *py_prompts_simulate(PyObject *module, PyObject *args)
+{
+    PyObject *kept;
+    unsigned long long tokens, block;
+    struct leat_prompts_saved saved;
+    struct leat_error error;
+    int rc;
+    if (!PyArg_ParseTuple(args, "OKK:prompts_simulate", &kept, &tokens, &block))
+        return NULL;
+    const struct leat_prompts *prompts = PyCapsule_GetPointer(kept, NAME);
+    if (!prompts)
+        return NULL;
+    PY_WITHOUT_GIL(rc = leat_prompts_simulate(prompts, tokens, block, &saved, &error));
+    return rc ? py_raise(&error)
+              : Py_BuildValue("KKK", (unsigned long long)saved.lying, (unsigned long long)saved.sorted,
+                              (unsigned long long)saved.grouped);
 }

@@ -21,6 +21,7 @@
 #include "format/fingerprint.h"
 #include "io/guard.h"
 #include "io/interrupt.h"
+#include "plan/prompt_cache.h"
 #include "plan/prompt_sort.h"
 #include "plan/prompt_tree.h"
 
@@ -32,7 +33,8 @@ struct leat_prompts {
     _Atomic uint32_t references;
     struct leat_dataset *dataset;
     struct leat_prompt_groups groups;
-    uint64_t n;
+    char *field;
+    uint64_t n, seed;
     uint64_t says[5]; /* what they were made by, for the fingerprint */
 };
 
@@ -73,10 +75,11 @@ static int sort_all(struct work *w, struct leat_error *error)
     return rc > 0 ? LEAT_OK : rc;
 }
 
-static int group(struct work *w, struct leat_prompts *p, struct leat_error *error)
+/* Reads and sorts; of the tokens, only their numbers are left. */
+static int sort_prompts(struct work *w, const struct leat_dataset *dataset, struct leat_error *error)
 {
     struct leat_prompt_sort *s = &w->sort;
-    int rc = leat_prompt_tokens_find(&w->tokens, p->dataset, w->options->field, stopped_reading, w, error);
+    int rc = leat_prompt_tokens_find(&w->tokens, dataset, w->options->field, stopped_reading, w, error);
     if (rc)
         return rc;
     *s = (struct leat_prompt_sort){.n = w->n,
@@ -93,9 +96,15 @@ static int group(struct work *w, struct leat_prompts *p, struct leat_error *erro
     leat_free(w->tokens.at);
     s->keys = NULL;
     s->at = w->tokens.at = NULL;
-    return rc ? rc
-              : leat_prompt_groups_make(s->order, s->common, w->tokens.lengths, w->n, w->options->block,
-                                        w->options->decode, &p->groups, error);
+    return rc;
+}
+
+static void end_work(struct work *w)
+{
+    leat_prompt_tokens_destroy(&w->tokens);
+    leat_free(w->sort.order);
+    leat_free(w->sort.common);
+    leat_free(w->sort.keys);
 }
 
 static int check_options(const struct leat_prompts_options *o, uint64_t n, struct leat_error *error)
@@ -125,15 +134,18 @@ int leat_prompts_group(struct leat_dataset *dataset, const struct leat_prompts_o
     p->references = 1;
     p->n = n;
     p->dataset = leat_dataset_retain(dataset);
-    rc = group(&w, p, error);
+    rc = sort_prompts(&w, dataset, error);
+    rc = rc ? rc
+            : leat_prompt_groups_make(w.sort.order, w.sort.common, w.tokens.lengths, n, o->block, o->decode, &p->groups,
+                                      error);
+    end_work(&w);
     const uint64_t decode = o->decode ? leat_hash64(o->decode, n * sizeof *o->decode) : 0;
     memcpy(p->says,
            (uint64_t[]){leat_dataset_field(dataset, o->field), o->block, o->seed, o->decode != NULL, decode},
            sizeof p->says);
-    leat_prompt_tokens_destroy(&w.tokens);
-    leat_free(w.sort.order);
-    leat_free(w.sort.common);
-    leat_free(w.sort.keys);
+    p->seed = o->seed;
+    if (!rc && !(p->field = leat_strdup(o->field)))
+        rc = leat_fail(error, LEAT_E_NOMEM, "no memory for prompts");
     if (rc)
         leat_prompts_release(p);
     else
@@ -154,6 +166,7 @@ void leat_prompts_release(struct leat_prompts *p)
     leat_dataset_release(p->dataset);
     leat_free(p->groups.order);
     leat_free(p->groups.at);
+    leat_free(p->field);
     leat_free(p);
 }
 
@@ -172,6 +185,39 @@ const struct leat_prompts_group *leat_prompts_groups(const struct leat_prompts *
 const struct leat_prompts_tokens *leat_prompts_tokens(const struct leat_prompts *p)
 {
     return &p->groups.tokens;
+}
+
+static int compute_all(struct leat_prompt_cache *cache, const uint32_t *order, uint64_t *saved,
+                       struct leat_error *error)
+{
+    leat_prompt_cache_clear(cache);
+    *saved = 0;
+    for (uint64_t i = 0; i < cache->n; i++) {
+        if (!(i % 4096) && leat_io_interrupted())
+            return leat_fail(error, LEAT_E_CANCELLED, "the simulation of a cache was stopped");
+        *saved += leat_prompt_cache_compute(cache, order ? order[i] : (uint32_t)i);
+    }
+    return LEAT_OK;
+}
+
+int leat_prompts_simulate(const struct leat_prompts *p, uint64_t tokens, uint64_t block, struct leat_prompts_saved *out,
+                          struct leat_error *error)
+{
+    const struct leat_prompts_options options = {.field = p->field, .block = block, .seed = p->seed};
+    struct work w = {.options = &options, .n = p->n};
+    struct leat_prompt_cache cache = {0};
+    *out = (struct leat_prompts_saved){0};
+    int rc = check_options(&options, p->n, error);
+    rc = rc ? rc : sort_prompts(&w, p->dataset, error);
+    if (!rc)
+        rc = leat_prompt_cache_init(&cache, w.sort.order, w.sort.common, w.tokens.lengths, p->n, block, tokens / block,
+                                    error);
+    rc = rc ? rc : compute_all(&cache, NULL, &out->lying, error);
+    rc = rc ? rc : compute_all(&cache, w.sort.order, &out->sorted, error);
+    rc = rc ? rc : compute_all(&cache, p->groups.order, &out->grouped, error);
+    leat_prompt_cache_destroy(&cache);
+    end_work(&w);
+    return rc;
 }
 
 /* ---- the data set ------------------------------------------------------------------------------------------------ */

@@ -32,6 +32,7 @@
  *     dependent.c  an order that follows those of others
  *     prompt_sort.c  prompts by their tokens, and what neighbours have in common
  *     prompt_tree.c  sorted prompts -> the groups that share most
+ *     prompt_cache.c  sorted prompts -> what a cache of prefixes saves of them
  *
  * So the rows of a mixture are found one way: the timeline knows which phase holds, the phase by which rules it begins
  * and ends, the division whose row comes at a place, and the order of a source which sample that row is.
