@@ -6,6 +6,7 @@
 #include "opening.h"
 #include "print.h"
 #include "progress.h"
+#include "python.h"
 #include "stats/stats.h"
 
 struct wish {
@@ -13,6 +14,7 @@ struct wish {
     const char *plot;
     struct cli_stats_wish of;
     bool json;
+    const char *prompts, *tokenizer;
     struct cli_opening opening;
 };
 static const struct cli_option options[] = {
@@ -28,6 +30,12 @@ static const struct cli_option options[] = {
     {"no-text", NULL, "do not read it", CLI_SET, .at = offsetof(struct wish, of.no_text)},
     {"by", "FIELD", "the same, with sums for each value of this field, such as a domain", CLI_TEXT,
      .at = offsetof(struct wish, of.by)},
+    {"prompts", "FIELD",
+     "show the tree of what prompts share, in the place of all else: FIELD has tokens;\n"
+     "of JSON lines and .csv a text, tokens or messages; auto: as leat prompts finds it",
+     CLI_TEXT, .at = offsetof(struct wish, prompts)},
+    {"tokenizer", "PATH", "of the prompts: as for leat prompts", CLI_TEXT, .at = offsetof(struct wish, tokenizer),
+     .needs = "prompts"},
     {"json", NULL, "one JSON object, complete; the keys are in docs/cli.md", CLI_SET,
      .at = offsetof(struct wish, json)},
     CLI_WHERE_OPTION(struct wish, opening),
@@ -41,6 +49,8 @@ static int run(const struct cli_command *command, int argc, char **argv)
     int exit_code;
     if (!cli_parse(command, argc, argv, &wish, &exit_code))
         return exit_code;
+    if (wish.prompts)
+        return cli_become_python(command, &wish, "src", &wish.paths, NULL, NULL);
     const int why = wish.plot ? cli_new_file_probe(wish.plot) : 0;
     if (why) {
         cli_say_unwritten(command, wish.plot, why);

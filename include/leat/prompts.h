@@ -72,13 +72,18 @@ LEAT_API const struct leat_prompts_tokens *leat_prompts_tokens(const struct leat
 LEAT_API int leat_prompts_dataset(struct leat_prompts *prompts, struct leat_dataset **out, struct leat_error *error);
 
 /* What a cache of prefixes would save: tokens that it has when a prompt comes, with the prompts computed one after the
- * other, as they lie in the data set, sorted by their tokens, and in the order of the groups. It holds `tokens` tokens in
- * whole blocks of `block`, and evicts the ones unused for longest; of one prompt those at its end first. The prompts are
- * read and sorted again. Errors: those of leat_prompts_group. */
+ * other, as they lie in the data set, sorted by their tokens, and in the order of the groups. It holds `tokens` tokens
+ * in whole blocks of `block`, and evicts the ones unused for longest; of one prompt those at its end first. The prompts
+ * are read and sorted again. Errors: those of leat_prompts_group. */
 struct leat_prompts_saved {
     uint64_t lying, sorted, grouped;
 };
 LEAT_API int leat_prompts_simulate(const struct leat_prompts *prompts, uint64_t tokens, uint64_t block,
                                    struct leat_prompts_saved *out, struct leat_error *error);
+
+/* Where records of a file of prompts end, part by part: behind line ends; with `csv`, those that are not within quotes.
+ * `quoted` is false before the first part, and says behind the last one that a quote is still open. `ends` has room for
+ * n numbers: places in this part. Returns how many. */
+LEAT_API uint64_t leat_prompts_records(const void *bytes, uint64_t n, bool csv, bool *quoted, uint64_t *ends);
 
 #endif

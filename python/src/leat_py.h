@@ -336,6 +336,7 @@ PyObject *py_temporal_recent(PyObject *module, PyObject *args);
 PyObject *py_temporal_look(PyObject *module, PyObject *graph);
 PyObject *py_dataset_prompts(PyObject *module, PyObject *args);
 PyObject *py_prompts_simulate(PyObject *module, PyObject *args);
+PyObject *py_prompts_records(PyObject *module, PyObject *args);
 /* Releases the object that holds the memory of a data set: `release` of leat_dataset_from_arrays. */
 void py_let_go(void *user);
 PyObject *py_arrays_make(PyObject *module, PyObject *args);

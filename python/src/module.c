@@ -269,6 +269,8 @@ static PyMethodDef functions[] = {
     {"temporal_look", py_temporal_look, METH_O, "temporal_look(dataset, /): (times are floats, events, nodes)"},
     {"prompts", py_dataset_prompts, METH_VARARGS,
      "prompts(dataset, field, decode, block, seed, progress): (data set, order, groups, tokens, kept)"},
+    {"prompts_records", py_prompts_records, METH_VARARGS,
+     "prompts_records(bytes, csv, quoted, ends): fills ends, gives (number, quoted)"},
     {"prompts_simulate", py_prompts_simulate, METH_VARARGS,
      "prompts_simulate(kept, tokens, block): tokens that a cache has, as they lie, sorted, grouped"},
     {"arrays", py_arrays_make, METH_VARARGS, "arrays(schema, count, [(address, stride)], keep): a data set"},

@@ -96,3 +96,25 @@ PyObject *py_prompts_simulate(PyObject *module, PyObject *args)
               : Py_BuildValue("KKK", (unsigned long long)saved.lying, (unsigned long long)saved.sorted,
                               (unsigned long long)saved.grouped);
 }
+
+/* prompts_records(bytes, csv, quoted, ends) -> (number, quoted); ends: a buffer of as many uint64 as there are bytes.
+ */
+PyObject *py_prompts_records(PyObject *module, PyObject *args)
+{
+    Py_buffer bytes, ends;
+    int csv, quoted;
+    if (!PyArg_ParseTuple(args, "y*ppw*:prompts_records", &bytes, &csv, &quoted, &ends))
+        return NULL;
+    bool open = quoted;
+    PyObject *result = NULL;
+    if ((uint64_t)ends.len / sizeof(uint64_t) < (uint64_t)bytes.len) {
+        PyErr_SetString(PyExc_ValueError, "prompts_records: ends has room for as many numbers as there are bytes");
+    } else {
+        uint64_t n;
+        PY_WITHOUT_GIL(n = leat_prompts_records(bytes.buf, (uint64_t)bytes.len, csv, &open, ends.buf));
+        result = Py_BuildValue("KO", (unsigned long long)n, open ? Py_True : Py_False);
+    }
+    PyBuffer_Release(&bytes);
+    PyBuffer_Release(&ends);
+    return result;
+}

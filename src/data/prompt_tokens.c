@@ -63,8 +63,8 @@ static int count_tokens(struct leat_prompt_tokens *t, const struct leat_dataset 
         rc = no_memory(n, error);
     for (uint64_t i = 0; !rc && i < n; i++)
         if (lengths[i] > LEAT_PROMPT_MAX_TOKENS)
-            rc = leat_fail(error, LEAT_E_RANGE, "the prompt at position %" PRIu64 " has %" PRIu64 " tokens: at most 2^30",
-                           i, lengths[i]);
+            rc = leat_fail(error, LEAT_E_RANGE,
+                           "the prompt at position %" PRIu64 " has %" PRIu64 " tokens: at most 2^30", i, lengths[i]);
         else
             t->lengths[i] = (uint32_t)lengths[i];
     leat_free(lengths);
@@ -78,8 +78,8 @@ static int keep_copy(struct leat_prompt_tokens *t, uint64_t i, const void *data,
 {
     struct leat_prompt_copies *c = t->copies;
     if (bytes != (uint64_t)t->lengths[i] * t->width)
-        return leat_fail(error, LEAT_E_CHANGED, "the prompt at position %" PRIu64 " has changed: open the data set again",
-                         i);
+        return leat_fail(error, LEAT_E_CHANGED,
+                         "the prompt at position %" PRIu64 " has changed: open the data set again", i);
     if (!c || c->room - c->used < bytes) {
         const uint64_t room = bytes > COPIES_BYTES ? bytes : COPIES_BYTES;
         if (!(c = leat_alloc(sizeof *c + room)))

@@ -90,8 +90,9 @@ static int sort_prompts(struct work *w, const struct leat_dataset *dataset, stru
                                    .order = leat_new_array(w->n + 1, sizeof *s->order),
                                    .common = leat_new_array(w->n + 1, sizeof *s->common),
                                    .keys = leat_new_array(w->n + 1, sizeof *s->keys)};
-    rc = s->order && s->common && s->keys ? sort_all(w, error)
-                                          : leat_fail(error, LEAT_E_NOMEM, "no memory to sort %" PRIu64 " prompts", w->n);
+    rc = s->order && s->common && s->keys
+             ? sort_all(w, error)
+             : leat_fail(error, LEAT_E_NOMEM, "no memory to sort %" PRIu64 " prompts", w->n);
     leat_free(s->keys);
     leat_free(w->tokens.at);
     s->keys = NULL;
@@ -140,8 +141,7 @@ int leat_prompts_group(struct leat_dataset *dataset, const struct leat_prompts_o
                                       error);
     end_work(&w);
     const uint64_t decode = o->decode ? leat_hash64(o->decode, n * sizeof *o->decode) : 0;
-    memcpy(p->says,
-           (uint64_t[]){leat_dataset_field(dataset, o->field), o->block, o->seed, o->decode != NULL, decode},
+    memcpy(p->says, (uint64_t[]){leat_dataset_field(dataset, o->field), o->block, o->seed, o->decode != NULL, decode},
            sizeof p->says);
     p->seed = o->seed;
     if (!rc && !(p->field = leat_strdup(o->field)))

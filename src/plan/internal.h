@@ -31,6 +31,7 @@
  *     plan.c      a plan from its specification
  *     dependent.c  an order that follows those of others
  *     prompt_sort.c  prompts by their tokens, and what neighbours have in common
+ *     prompt_records.c  a file of prompts -> where its records end
  *     prompt_tree.c  sorted prompts -> the groups that share most
  *     prompt_cache.c  sorted prompts -> what a cache of prefixes saves of them
  *

@@ -112,10 +112,18 @@ static uint32_t unit_at(const struct leat_prompt_sort *s, uint32_t prompt, uint3
     const uint8_t *at = s->at[prompt];
     uint32_t unit = 0;
     switch (s->width) {
-    case 1: unit = at[depth]; break;
-    case 2: unit = leat_get_u16(at + 2 * (uint64_t)depth); break;
-    case 4: unit = leat_get_u32(at + 4 * (uint64_t)depth); break;
-    default: unit = leat_get_u32(at + 8 * (uint64_t)(depth / 2) + (depth & 1 ? 0 : 4)); break;
+    case 1:
+        unit = at[depth];
+        break;
+    case 2:
+        unit = leat_get_u16(at + 2 * (uint64_t)depth);
+        break;
+    case 4:
+        unit = leat_get_u32(at + 4 * (uint64_t)depth);
+        break;
+    default:
+        unit = leat_get_u32(at + 8 * (uint64_t)(depth / 2) + (depth & 1 ? 0 : 4));
+        break;
     }
     if (s->seed && depth < units_of_token(s)) { /* each step can be undone, so that units stay apart */
         const uint64_t key = leat_key_mix(s->seed, TAG_BRANCHES);
@@ -234,7 +242,10 @@ bool leat_prompt_sort(struct leat_prompt_sort *s, uint64_t budget)
 {
     for (;;)
         switch (s->state) {
-        case LEAT_PROMPT_BEGIN: begin(s); s->state = LEAT_PROMPT_FIND; break;
+        case LEAT_PROMPT_BEGIN:
+            begin(s);
+            s->state = LEAT_PROMPT_FIND;
+            break;
         case LEAT_PROMPT_FIND:
             if (find_segment(s)) {
                 s->state = LEAT_PROMPT_COMPARE;
@@ -249,7 +260,11 @@ bool leat_prompt_sort(struct leat_prompt_sort *s, uint64_t budget)
                 return false;
             s->state = LEAT_PROMPT_SPLIT;
             break;
-        case LEAT_PROMPT_SPLIT: split_segment(s); s->state = LEAT_PROMPT_FIND; break;
-        case LEAT_PROMPT_DONE: return true;
+        case LEAT_PROMPT_SPLIT:
+            split_segment(s);
+            s->state = LEAT_PROMPT_FIND;
+            break;
+        case LEAT_PROMPT_DONE:
+            return true;
         }
 }

@@ -7,17 +7,17 @@
  *     prompt      | 0 | 1 | 2 | 3 | 4 |
  *
  * Some nodes are chosen as prefixes, and a prompt belongs to its deepest chosen one. A chosen node v with n prompts
- * below it, of `depth` tokens, whose nearest chosen ancestor has d tokens, saves n (depth - d) - depth; nodes below then
- * compete with `depth` in the place of d. So the most that can be saved below v is a function of d alone,
+ * below it, of `depth` tokens, whose nearest chosen ancestor has d tokens, saves n (depth - d) - depth; nodes below
+ * then compete with `depth` in the place of d. So the most that can be saved below v is a function of d alone,
  *
  *     S(d) = max(A(d), n (depth - d) - depth + A(depth)),      A: the sum over the children of v
  *
  * It falls in d, is convex and made of straight pieces, since the second line is the steepest: v is chosen for all d
  * below some limit, and for no others. S is kept as what it is at the depth of the parent, which d never exceeds, and
- * as hinges (x, w), of which each adds w max(0, x - d): all whole numbers, so it is exact. One pass over the prompts from
- * the last to the first finds limits, children first; their list, read from its end, has parents first and siblings in
- * order, and says for each node whether it is chosen. The pass keeps the nodes above the prompt that it is at, each with
- * the sum over those children that it has met.
+ * as hinges (x, w), of which each adds w max(0, x - d): all whole numbers, so it is exact. One pass over the prompts
+ * from the last to the first finds limits, children first; their list, read from its end, has parents first and
+ * siblings in order, and says for each node whether it is chosen. The pass keeps the nodes above the prompt that it is
+ * at, each with the sum over those children that it has met.
  *
  * Hinges of a node stand at different whole numbers up to its depth, and its depth is at most the tokens of a prompt
  * below: all work together is at most in proportion to all tokens, however prompts share.

@@ -34,9 +34,10 @@ def main(name: str, options: Mapping[str, str]) -> int:
         "pack": _pack,
         "cat": _cat,
         "mix": _elsewhere(".mix"),
+        "prompts": _elsewhere(".prompts"),
         "replay": _elsewhere(".replay"),
         "view": _elsewhere("..text.view"),
-        "stats": _copy,
+        "stats": _stats,
     }
     from ..errors import BrokenSampleError, CorruptError, Error
 
@@ -191,6 +192,14 @@ def _paths(options: Mapping[str, str], name: str) -> str | list[str]:
     """The path, or all of them if there are several."""
     more = [value for key, value in options.items() if key.startswith(f"{name} ")]
     return [options[name], *more] if more else options[name]
+
+
+def _stats(options: Mapping[str, str]) -> int:
+    if "prompts" not in options:
+        return _copy(options)
+    from .prompts import shown
+
+    return shown(options)
 
 
 def _copy(options: Mapping[str, str]) -> int:
