@@ -75,6 +75,6 @@ const struct cli_command cli_prompts = {
             "  leat prompts batch.jsonl --tokenizer llama/ --simulate lru=4GB,block=16\n"
             "  leat prompts batch.jsonl results.jsonl --restore --out restored.jsonl\n"
             "  leat prompts batch.jsonl results.jsonl --resume --plan plan.jsonl --out rest.jsonl\n"
-            "\nExit codes: 0 done; 2 could not run.\n",
+            "\nExit codes: 0 done; 1 a record is broken, or a result missing or there twice; 2 could not run.\n",
     .run = run,
 };

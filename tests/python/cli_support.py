@@ -30,6 +30,7 @@ COMMANDS = [
     "verify",
     "cat",
     "mix",
+    "prompts",
     "replay",
     "bench",
     "doctor",

@@ -149,6 +149,8 @@ def _read(
 def _write_plan(options: Mapping[str, str], records: Records | None, ds: Dataset, found: Prompts) -> None:
     import leat
 
+    from ..text.prompt_tree import groups_told
+
     out, order = options["out"], found.order.tolist()
     if records is not None:
         _write(out, [records.header] * records.csv, (records.raw(i) for i in order))
@@ -160,7 +162,7 @@ def _write_plan(options: Mapping[str, str], records: Records | None, ds: Dataset
             writer.write_dataset(found)
     _say(
         options,
-        f"{out}: {len(found):,} prompts of {found.tokens[0]:,} tokens in {len(found.groups):,} groups; with the prefix "
+        f"{out}: {len(found):,} prompts of {found.tokens[0]:,} tokens in {groups_told(len(found.groups))}; with the prefix "
         f"of each computed once, {100 * found.saving:.1f}% of the tokens are not computed (with those of any depth, "
         f"{100 * found.optimum:.1f}%)",
     )

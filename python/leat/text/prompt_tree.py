@@ -54,26 +54,34 @@ def _begins(tokens: np.ndarray[Any, Any], prefix: np.ndarray[Any, Any]) -> bool:
 
 
 def _text(tokens: np.ndarray[Any, Any], show: Callable[[Any], str] | None) -> str:
+    """The begin and the end of it: prefixes that begin alike often differ at their end."""
+    if len(tokens) > 4 * WORDS:
+        begin, end = _text(tokens[: 2 * WORDS], show), _text(tokens[-2 * WORDS :], show)
+        return f"{begin[: WORDS // 2 - 2].rstrip()} ... {end[2 - WORDS // 2 :].lstrip()}"
     if show is not None:
-        text = show(tokens[: 2 * WORDS])
+        text = show(tokens)
     elif tokens.dtype.itemsize == 1:
-        text = tokens[: 4 * WORDS].tobytes().decode("utf-8", "replace")
+        text = tokens.tobytes().decode("utf-8", "replace")
     else:
-        text = " ".join(map(str, tokens[:WORDS].tolist()))
+        text = " ".join(map(str, tokens.tolist()))
     words = " ".join(text.split())
-    return words if len(words) <= WORDS else words[: WORDS - 3] + "..."
+    return words if len(words) <= WORDS else f"{words[: WORDS // 2 - 2].rstrip()} ... {words[2 - WORDS // 2 :].lstrip()}"
 
 
 def told(made: dict[str, Any], blocks: bool = True) -> str:
     """As a text of lines. `blocks`: with the characters of trees."""
     lines = [
         f"{made['prompts']:,} prompts, {rate(made['tokens'])} tokens, of which {100 * made['optimum']:.1f}% are shared "
-        f"with another prompt before, and {100 * made['saving']:.1f}% in {made['groups']:,} groups",
+        f"with another prompt before, and {100 * made['saving']:.1f}% in {groups_told(made['groups'])}",
     ]
     if made.get("apart"):
         lines.append(f"{made['apart']:,} prompts share nothing worth a prefix")
     _branches(made["branches"], "", max(made["tokens"], 1), blocks, lines)
     return "\n".join(lines)
+
+
+def groups_told(n: int) -> str:
+    return "1 group" if n == 1 else f"{n:,} groups"
 
 
 def _branches(nodes: list[dict[str, Any]], indent: str, every: int, blocks: bool, lines: list[str]) -> None:

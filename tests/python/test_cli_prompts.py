@@ -1,0 +1,261 @@
+"""leat prompts: plans of JSONL, CSV and packs, results in their order, what a crash has left, and the tree of stats."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cli_support import PYTHON, leat, leat_here
+from drawn_support import examples
+from hypothesis import given
+from hypothesis import strategies as st
+
+import leat as package
+from leat.commands import prompts as commands
+
+HEADS = [f"You are helper {i}. " * 12 for i in range(4)]
+
+
+def run(*arguments: object, code: int = 0) -> str:
+    """The command, the part in Python in this process; returns what it says."""
+    done = leat_here("prompts", *arguments, code=code)
+    return done.stdout + done.stderr
+
+
+@pytest.fixture
+def batch(tmp_path: Path) -> Path:
+    """A batch file as OpenAI's service takes it, its last line without an end."""
+    draw = random.Random(1)
+    lines = []
+    for i in range(60):
+        user = {"role": "user", "content": f"Question {draw.randint(0, 30)}?"}
+        body = {"messages": [{"role": "system", "content": draw.choice(HEADS)}, user], "max_tokens": i}
+        lines.append(json.dumps({"custom_id": f"r{i}", "url": "/v1/chat/completions", "body": body}))
+    (tmp_path / "batch.jsonl").write_text("\n".join(lines))
+    return tmp_path / "batch.jsonl"
+
+
+def answers(plan: Path) -> list[dict[str, Any]]:
+    """What an engine says to each line."""
+    return [{"custom_id": r["custom_id"], "to": r["body"]["max_tokens"]} for r in map(json.loads, plan.open())]
+
+
+def written(path: Path, records: list[Any]) -> Path:
+    path.write_text("".join(json.dumps(r) + "\n" for r in records))
+    return path
+
+
+def test_a_plan_has_the_lines_as_they_are_and_results_come_back_by_id(batch: Path, tmp_path: Path) -> None:
+    plan, out = tmp_path / "plan.jsonl", tmp_path / "out.jsonl"
+    said = run(batch, "--out", plan)
+    assert "60 prompts" in said
+    assert "in 4 groups" in said
+    lines = batch.read_text().split("\n")
+    assert sorted(plan.read_text().splitlines()) == sorted(lines)
+    heads = [json.loads(line)["body"]["messages"][0]["content"] for line in plan.open()]
+    assert heads == sorted(heads)
+    results = answers(plan)
+    random.Random(2).shuffle(results)
+    run(batch, written(tmp_path / "results.jsonl", results), "--restore", "--out", out)
+    assert [json.loads(line)["to"] for line in out.open()] == list(range(60))
+
+
+def test_groups_stand_by_what_they_decode(batch: Path, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.jsonl"
+    run(batch, "--out", plan, "--decode", "body.max_tokens", "--quiet")
+    sums: dict[str, list[float]] = {}
+    for record in map(json.loads, plan.open()):
+        messages = record["body"]["messages"]
+        head = messages[0]["content"]
+        found = sums.setdefault(head, [0.0, len(f"system\n{head}\nuser\nQuestion ")])
+        found[0] += record["body"]["max_tokens"]
+        found[1] += len(messages[1]["content"].removeprefix("Question ")) + 1
+    rates = [decode / tokens for decode, tokens in sums.values()]
+    assert rates == sorted(rates, reverse=True)
+
+
+def test_after_a_crash_what_is_missing_is_written_and_all_come_back(batch: Path, tmp_path: Path) -> None:
+    plan, rest, out = (tmp_path / f"{name}.jsonl" for name in ("plan", "rest", "out"))
+    run(batch, "--out", plan, "--quiet")
+    cut = "".join(json.dumps(a) + "\n" for a in answers(plan))[:777]  # in the middle of a line
+    (tmp_path / "first.jsonl").write_text(cut)
+    said = run(batch, tmp_path / "first.jsonl", "--restore", "--out", out, code=1)
+    assert "batch.jsonl, line" in said
+    assert "there is no result for this record" in said
+    assert not out.exists()
+    said = run(batch, tmp_path / "first.jsonl", "--resume", "--plan", plan, "--out", rest)
+    assert "the last line of" in said
+    done = cut.count("\n")
+    assert rest.read_text() == "".join(plan.read_text().splitlines(True)[done:])
+    written(tmp_path / "second.jsonl", answers(rest))
+    run(batch, tmp_path / "first.jsonl", tmp_path / "second.jsonl", "--restore", "--out", out, "--quiet")
+    assert [json.loads(line)["to"] for line in out.open()] == list(range(60))
+
+
+def test_results_without_ids_are_known_by_the_line_of_the_plan(tmp_path: Path) -> None:
+    src, plan, out, rest = (tmp_path / f"{name}.jsonl" for name in ("src", "plan", "out", "rest"))
+    texts = [HEADS[i % 3] + str(i // 6) for i in range(30)]  # equal ones among them
+    src.write_text("".join(json.dumps({"prompt": t}) + "\n" + "\n" * (i % 5 == 0) for i, t in enumerate(texts)))
+    run(src, "--out", plan, "--quiet")
+    results = written(tmp_path / "r.jsonl", [{"echo": json.loads(line)["prompt"]} for line in plan.open()])
+    said = run(src, results, "--restore", "--out", out, code=2)
+    assert "--plan names the file" in said
+    run(src, results, "--restore", "--plan", plan, "--out", out, "--quiet")
+    assert [json.loads(line)["echo"] for line in out.open()] == texts
+    results.write_text("".join(results.read_text().splitlines(True)[:11]))
+    run(src, results, "--resume", "--plan", plan, "--out", rest, "--quiet")
+    assert rest.read_text() == "".join(plan.read_text().splitlines(True)[11:])
+
+
+def test_records_of_csv_may_have_lines_and_quotes(tmp_path: Path) -> None:
+    src, plan, out = tmp_path / "src.csv", tmp_path / "plan.csv", tmp_path / "out.csv"
+    rows = [[str(i), HEADS[i % 3] + f'\nsay "{i % 7}", please'] for i in range(25)]
+    with src.open("w", newline="") as file:
+        csv.writer(file).writerows([["custom_id", "prompt"], *rows])
+    run(src, "--out", plan, "--quiet")
+    with plan.open(newline="") as file:
+        header, *found = csv.reader(file)
+    assert header == ["custom_id", "prompt"]
+    assert sorted(found) == sorted(rows)
+    assert [r[1][:16] for r in found] == sorted(r[1][:16] for r in rows)
+    run(src, plan, "--restore", "--out", out, "--quiet")
+    assert out.read_bytes() == src.read_bytes()
+
+
+def test_a_pack_becomes_lines_or_a_pack(tmp_path: Path) -> None:
+    with package.Writer(tmp_path / "p.leat", {"tokens": package.field("uint16", (None,)), "n": "int64"}) as writer:
+        for i in range(20):
+            writer.add(tokens=np.array([i % 2] * 9 + [i], np.uint16), n=i)
+    plan, out = tmp_path / "plan.jsonl", tmp_path / "out.jsonl"
+    run(tmp_path / "p.leat", "--out", plan, "--quiet")
+    records = [json.loads(line) for line in plan.open()]
+    assert [r["n"] for r in records] == [*range(0, 20, 2), *range(1, 20, 2)]
+    assert records[3] == {"custom_id": "6", "n": 6, "tokens": [0] * 9 + [6]}
+    results = written(tmp_path / "r.jsonl", [{"custom_id": r["custom_id"], "n": r["n"]} for r in records])
+    run(tmp_path / "p.leat", results, "--restore", "--plan", plan, "--out", out, "--quiet")
+    assert sorted(json.loads(line)["n"] for line in out.open()) == list(range(20))
+    run(tmp_path / "p.leat", "--out", tmp_path / "q.leat", "--quiet")
+    packed = package.open(tmp_path / "q.leat")
+    assert packed.column("n").tolist() == [r["n"] for r in records]
+    assert packed.column("prefix_length").tolist() == [9] * 20
+
+
+def test_tokens_are_those_of_a_tokenizer_and_messages_those_of_a_template(batch: Path, tmp_path: Path) -> None:
+    tokenizers = pytest.importorskip("tokenizers")
+    pytest.importorskip("jinja2")
+    words = {w: i for i, w in enumerate(["[UNK]", "You", "are", "helper", "Question", "<s>"])}
+    core = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="[UNK]"))
+    core.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    core.save(str(tmp_path / "tokenizer.json"))
+    (tmp_path / "chat.jinja").write_text("{% for m in messages %}<s> {{ m.content }} {% endfor %}")
+    plan = tmp_path / "plan.jsonl"
+    given = ("--tokenizer", tmp_path / "tokenizer.json", "--template", tmp_path / "chat.jinja")
+    run(batch, *given, "--out", plan, "--quiet")
+    assert sorted(plan.read_text().splitlines()) == sorted(batch.read_text().split("\n"))
+
+
+def test_a_cache_is_simulated_without_a_plan(batch: Path) -> None:
+    said = run(batch, "--simulate", "lru=64KB,block=16,kv=64", "--quiet")
+    assert said.splitlines()[0].startswith("a cache of 64KB (lru, blocks of 16, 1,000 tokens)")
+    parts = [float(line.split()[-1].rstrip("%")) for line in said.splitlines()[1:]]
+    assert parts[0] < parts[1] == parts[2] == parts[3]
+    for wrong in ("4GB", "lru=4XB", "lru=1MB,block=0", "lru=1MB,what=2"):
+        assert "--simulate" in run(batch, "--simulate", wrong, code=2)
+
+
+BROKEN = [
+    ('{"prompt": "a"}\n{"prompt": \n', "line 2, byte 16: the line is no JSON"),
+    ('{"prompt": "a"}\n\n[1]\n', "line 3, byte 17: the line is JSON, but no object"),
+    ('{"prompt": "a"}\n{"text": 3}\n', "line 2, byte 16: a prompt is a text, a list of tokens"),
+    ('{"question": "a"}\n', "line 1, byte 0: the record has none of body.messages"),
+    ('{"prompt": [1, 256]}\n', "line 1, byte 0: token 256 of the prompt is not 0 to 255"),
+    ('{"prompt": "\xff"}\n', "line 1, byte 0: byte 12 of the line is no UTF-8"),
+    ("[" * 9000, "line 1, byte 0: the line is no JSON"),
+]
+
+
+@pytest.mark.parametrize(("text", "said"), BROKEN, ids=range(len(BROKEN)))
+def test_a_broken_record_is_named_by_file_line_and_byte(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "src.jsonl").write_bytes(text.encode("latin-1"))
+    found = run(tmp_path / "src.jsonl", "--out", tmp_path / "out.jsonl", "--quiet", code=1)
+    assert f"src.jsonl, {said}" in found
+    assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_results_that_are_unknown_or_there_twice_are_named(batch: Path, tmp_path: Path) -> None:
+    every = [{"custom_id": f"r{i}"} for i in range(60)]
+    for results, said in [
+        ([*every, {"custom_id": "r7"}], "line 61, byte 1250: custom_id 'r7' has a result already, in"),
+        ([*every, {"custom_id": "x"}], "line 61, byte 1250: no record of"),
+        ([{"id": 1}], "line 1, byte 0: the result has no custom_id"),
+        ([{"custom_id": 5}], "line 1, byte 0: custom_id is a text, not 5"),
+        (every[:-2], "batch.jsonl, line 59, byte"),
+    ]:
+        path = written(tmp_path / "r.jsonl", results)
+        assert said in run(batch, path, "--restore", "--out", tmp_path / "o.jsonl", code=1)
+    batch.write_text('{"custom_id": "a"}\n{"custom_id": "a"}\n')
+    said = run(batch, path, "--restore", "--out", tmp_path / "o.jsonl", code=1)
+    assert "line 2, byte 19: custom_id 'a' stands in" in said
+
+
+def test_plans_that_do_not_fit_and_files_that_are_there_are_refused(batch: Path, tmp_path: Path) -> None:
+    plan, out = tmp_path / "plan.jsonl", tmp_path / "o.jsonl"
+    run(batch, "--out", plan, "--quiet")
+    assert "exists: --overwrite" in run(batch, "--out", plan, code=2)
+    assert "is read: write to another file" in run(batch, "--out", batch, "--overwrite", code=2)
+    run(batch, "--out", plan, "--overwrite", "--quiet")
+    plan.write_text(plan.read_text().replace("Question", "question", 1))
+    results = written(tmp_path / "r.jsonl", [])
+    said = run(batch, results, "--resume", "--plan", plan, "--out", out, code=1)
+    assert "plan.jsonl, line 1, byte 0: this record is none of" in said
+    plan.write_text("")
+    said = run(batch, results, "--resume", "--plan", plan, "--out", out, code=1)
+    assert "batch.jsonl, line 1, byte 0: this record is not in" in said
+    assert "results go with" in run(batch, results, "--out", out, code=2)
+    assert "--restore takes results" in run(batch, "--restore", "--out", out, code=2)
+    assert "give one of them" in run(batch, code=2)
+    (tmp_path / "x.csv").write_text('a,b\n1,"2\n')
+    assert "byte 4: a quote of this record is not closed" in run(
+        tmp_path / "x.csv", "--out", out, code=1
+    )
+    (tmp_path / "x.csv").write_text("prompt,b\n1,2,3\n")
+    assert "line 2, byte 9: the record has 3 values" in run(tmp_path / "x.csv", "--out", out, code=1)
+
+
+@examples(40)
+@given(data=st.data())
+def test_no_bytes_of_files_do_more_than_an_error(tmp_path_factory: Any, data: Any) -> None:
+    folder = tmp_path_factory.mktemp("any")
+    parts = st.sampled_from([b'{"custom_id": "a", "prompt": "x"}\n', b'{"prompt": [1]}\n', b'"', b"\n", b",", b"\xff", b"a"])
+    names = [folder / f"{n}{data.draw(st.sampled_from(['.jsonl', '.csv']))}" for n in ("src", "results", "plan")]
+    for name in names:
+        name.write_bytes(b"".join(data.draw(st.lists(parts | st.binary(max_size=4), max_size=8))))
+    src, results, plan = map(str, names)
+    out = str(folder / "out.jsonl")
+    for options in (
+        {"src": src, "out": out},
+        {"src": src, "src 1": results, "restore": "yes", "out": out, "plan": plan},
+        {"src": src, "src 1": results, "resume": "yes", "out": out},
+    ):
+        with contextlib.suppress(ValueError, OSError):  # which the command says, and ends
+            commands.main({**options, "overwrite": "yes", "quiet": "yes"})
+
+
+def test_the_command_groups_restores_and_shows_a_tree(batch: Path, tmp_path: Path) -> None:
+    plan, out = tmp_path / "plan.jsonl", tmp_path / "out.jsonl"
+    leat("prompts", batch, "--out", plan, env=PYTHON)
+    leat("prompts", batch, plan, "--restore", "--out", out, env=PYTHON)
+    assert out.read_text() == batch.read_text() + "\n"
+    shown = leat("stats", batch, "--prompts", "auto", env={**PYTHON, "PYTHONIOENCODING": "utf-8"}).stdout.splitlines()
+    assert shown[0].startswith("60 prompts")
+    assert len(shown) == 5
+    assert shown[1].startswith("├─ ")
+    assert "You are helper" in shown[1]
+    found = json.loads(leat("stats", batch, "--prompts", "auto", "--json", env=PYTHON).stdout)
+    assert sum(branch["prompts"] for branch in found["branches"]) == found["prompts"] == 60
