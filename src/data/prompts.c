@@ -69,7 +69,7 @@ static int sort_all(struct work *w, struct leat_error *error)
     int rc = 0;
     while (!rc) {
         rc = leat_guarded(sort_some, &w->sort, error);
-        if (!rc && tell(w, w->n + w->sort.first))
+        if (rc >= 0 && tell(w, w->n + w->sort.first))
             rc = leat_fail(error, LEAT_E_CANCELLED, "grouping prompts was stopped");
     }
     return rc > 0 ? LEAT_OK : rc;

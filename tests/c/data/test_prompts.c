@@ -3,6 +3,7 @@
 #include "../folder.h"
 #include "data/dataset.h"
 #include "leat/prompts.h"
+#include "leat/windows.h"
 
 enum { N = 300, SHARED = 200, OWN = 9, MOST_TOKENS = SHARED + OWN };
 
@@ -246,7 +247,7 @@ static int use(struct leat_error *error)
         leat_value_clear(&value);
     }
     rc = rc ? rc : leat_prompts_simulate(p, 1000, 16, &saved, error);
-    rc = rc ? rc : leat_dataset_windows(d, "tokens", 30, 30, LEAT_WINDOWS_DROP, &parts, error);
+    rc = rc ? rc : leat_dataset_windows(d, "tokens", 30, 30, LEAT_WINDOWS_SHORT, &parts, error);
     rc = rc ? rc : leat_prompts_group(parts, &(struct leat_prompts_options){.field = "tokens", .block = 1}, &q, error);
     leat_prompts_release(q);
     leat_dataset_release(parts);
@@ -268,8 +269,8 @@ TEST(any_allocation_for_grouped_prompts_may_fail)
             assert_true(n > 30);
             break;
         }
-        if (rc)
-            assert_int_equal(rc, LEAT_E_NOMEM);
+        if (rc && rc != LEAT_E_NOMEM)
+            fail_msg("allocation %" PRId64 ": %s: %s", n, leat_status_name(rc), error.message);
         step = n < 200 || test_full() ? 1 : 37; /* then come those of single values */
     }
 }
