@@ -47,10 +47,16 @@ def speed(n: int) -> None:
     tokens = np.empty((n, 1500), np.int32)
     made(n, 1300, 200, tokens)
     ds = dataset(tokens)
-    pairs = [(seconds(lambda: tokens.sum(dtype=np.int64)), seconds(lambda: leat.group_prompts(ds, "tokens"))) for _ in range(5)]
+    pairs = [
+        (seconds(lambda: tokens.sum(dtype=np.int64)), seconds(lambda: leat.group_prompts(ds, "tokens")))
+        for _ in range(5)
+    ]
     read, group = (statistics.median(column) for column in zip(*pairs, strict=True))
     share = statistics.median(a / b for a, b in pairs)
-    print(f"reading {n / read:,.0f} prompts/s ({tokens.nbytes / read / 1e9:.1f} GB/s), grouping {n / group:,.0f}: {share:.2f}")
+    print(
+        f"reading {n / read:,.0f} prompts/s ({tokens.nbytes / read / 1e9:.1f} GB/s), grouping {n / group:,.0f}: "
+        f"{share:.2f}"
+    )
 
 
 def anonymous() -> int:
@@ -80,8 +86,8 @@ def memory(n: int) -> None:
         ended.set()
         watcher.join()
         print(
-            f"{n:,} prompts, {len(held[0].groups):,} groups, {spent:.1f} s of CPU: {(grouped - before) / n:.1f} bytes a "
-            f"prompt at most, then {(after - before) / n:.1f}; a Loader opens with {(most[0] - before) / n:.1f}"
+            f"{n:,} prompts, {len(held[0].groups):,} groups, {spent:.1f} s of CPU: {(grouped - before) / n:.1f} bytes "
+            f"a prompt at most, then {(after - before) / n:.1f}; a Loader opens with {(most[0] - before) / n:.1f}"
         )
 
 

@@ -21,11 +21,11 @@ BELOW: dict[str, set[str]] = {"base": set(), "io": {"base"}, "kernels": {"base"}
 BELOW["columns"] = {"base", "kernels", "io"}
 BELOW["format"] = BELOW["codec"] | {"codec", "io"}
 BELOW["store"] = BELOW["format"] | {"format"}
-BELOW["data"] = BELOW["store"] | {"store"}
 BELOW["plan"] = {"base"}
+BELOW["data"] = BELOW["store"] | {"store", "plan"}
 BELOW["fit"] = BELOW["feedback"] = {"base"}
 BELOW["op"] = BELOW["codec"] | {"codec"}
-BELOW["engine"] = BELOW["data"] | {"data", "plan", "op"}
+BELOW["engine"] = BELOW["data"] | {"data", "op"}
 BELOW["worker"] = BELOW["port"] = BELOW["device"] = BELOW["engine"] | {"engine"}
 FACES = {"cli", "python", "examples"}
 

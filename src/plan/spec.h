@@ -76,8 +76,9 @@ struct leat_pack_spec {
 };
 
 /* A batch of a rank has samples of about one length, or samples put together by their costs (docs/order.md, "Batches by
- * length", "Batches by cost", "Batches of prompts"). The global batch of the plan is then one of such a batch for each rank, and positions,
- * in the log and the state too, count these in the place of rows. SEQUENTIAL and SHUFFLED only, and no mixture. */
+ * length", "Batches by cost", "Batches of prompts"). The global batch of the plan is then one of such a batch for each
+ * rank, and positions, in the log and the state too, count these in the place of rows. SEQUENTIAL and SHUFFLED only,
+ * and no mixture. */
 struct leat_group_spec {
     const uint64_t *lengths; /* elements of each sample, or its cost; not kept */
     uint64_t budget;         /* of a batch of a rank: elements, as if each sample had its bucket's width, 0: any number;

@@ -221,9 +221,7 @@ def test_plans_that_do_not_fit_and_files_that_are_there_are_refused(batch: Path,
     assert "--restore takes results" in run(batch, "--restore", "--out", out, code=2)
     assert "give one of them" in run(batch, code=2)
     (tmp_path / "x.csv").write_text('a,b\n1,"2\n')
-    assert "byte 4: a quote of this record is not closed" in run(
-        tmp_path / "x.csv", "--out", out, code=1
-    )
+    assert "byte 4: a quote of this record is not closed" in run(tmp_path / "x.csv", "--out", out, code=1)
     (tmp_path / "x.csv").write_text("prompt,b\n1,2,3\n")
     assert "line 2, byte 9: the record has 3 values" in run(tmp_path / "x.csv", "--out", out, code=1)
 
@@ -232,7 +230,9 @@ def test_plans_that_do_not_fit_and_files_that_are_there_are_refused(batch: Path,
 @given(data=st.data())
 def test_no_bytes_of_files_do_more_than_an_error(tmp_path_factory: Any, data: Any) -> None:
     folder = tmp_path_factory.mktemp("any")
-    parts = st.sampled_from([b'{"custom_id": "a", "prompt": "x"}\n', b'{"prompt": [1]}\n', b'"', b"\n", b",", b"\xff", b"a"])
+    parts = st.sampled_from(
+        [b'{"custom_id": "a", "prompt": "x"}\n', b'{"prompt": [1]}\n', b'"', b"\n", b",", b"\xff", b"a"]
+    )
     names = [folder / f"{n}{data.draw(st.sampled_from(['.jsonl', '.csv']))}" for n in ("src", "results", "plan")]
     for name in names:
         name.write_bytes(b"".join(data.draw(st.lists(parts | st.binary(max_size=4), max_size=8))))

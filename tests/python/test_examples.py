@@ -304,3 +304,20 @@ def test_the_language_model_learns_and_tells_shares_and_losses(
     losses = [float(n) for n in re.findall(r"^step \d+: loss ([\d.]+)", told, re.M)]
     assert losses[-1] < losses[0]
     assert re.search(r"^books +0\.\d+ ", told, re.M)
+
+
+@whole
+def test_prompts_get_equal_answers_as_they_came_sorted_and_grouped(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    shots = [f"Q: {i} and {i}? A: {2 * i}\n" * 20 for i in range(3)]
+    (tmp_path / "gsm8k").mkdir()
+    lines = [json.dumps({"context": f"{shots[i % 3]}Q: {i} and 1? A:"}) + "\n" for i in range(9)]
+    (tmp_path / "gsm8k" / "gsm8k_prepended_8shot.jsonl").write_text("".join(lines))
+    folders = [tmp_path, Path(os.environ.get("LEAT_DATA", "/nowhere")) / "prompts"]
+    for folder in filter(Path.is_dir, folders):
+        done = python(EXAMPLES / "prompts.py", folder, "--short")
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.splitlines()[-1] == "the answers are equal, in the order of the prompts"
+    done = python(EXAMPLES / "prompts.py", tmp_path / "gsm8k")
+    assert done.returncode == 2
+    assert "has neither mmlu/test/*_test.csv nor gsm8k/" in done.stderr

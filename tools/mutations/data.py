@@ -128,5 +128,17 @@ MUTATIONS = [
         "at + (own < all && at >= own)",
         "at",
         ("py:test_temporal.py::test_negatives_are_drawn_as_the_page_on_events_says",),
+        "a part of a value is taken for the whole prompt",
+        "src/data/prompt_tokens.c",
+        "    return length == bytes ? at : NULL; /* else a part of it */",
+        "    return at;",
+        ("c:data/prompts",),
+    ),
+    Mutation(
+        "a damaged prompt in a mapped file is grouped",
+        "src/data/prompt_tokens.c",
+        "    if (!rc && hash == e->checksum)",
+        "    if (!rc)",
+        ("c:data/prompts",),
     ),
 ]

@@ -66,4 +66,18 @@ MUTATIONS = [
         "                    several.discard(number)\n",
         ("py:test_chat_parts.py::test_a_message_that_is_written_twice_is_an_error",),
     ),
+    Mutation(
+        "a second result of a prompt replaces the first one",
+        "python/leat/text/prompt_files.py",
+        "                if self.of[at, 0] >= 0:",
+        "                if self.of[at, 0] > len(self.files):",
+        ("py:test_cli_prompts.py::test_results_that_are_unknown_or_there_twice_are_named",),
+    ),
+    Mutation(
+        "a result that is cut off counts as one",
+        "python/leat/text/prompt_files.py",
+        "            self._begins, self._ends = self._begins[:-1], self._ends[:-1]",
+        "            pass",
+        ("py:test_cli_prompts.py::test_after_a_crash_what_is_missing_is_written_and_all_come_back",),
+    ),
 ]

@@ -162,9 +162,9 @@ def _write_plan(options: Mapping[str, str], records: Records | None, ds: Dataset
             writer.write_dataset(found)
     _say(
         options,
-        f"{out}: {len(found):,} prompts of {found.tokens[0]:,} tokens in {groups_told(len(found.groups))}; with the prefix "
-        f"of each computed once, {100 * found.saving:.1f}% of the tokens are not computed (with those of any depth, "
-        f"{100 * found.optimum:.1f}%)",
+        f"{out}: {len(found):,} prompts of {found.tokens[0]:,} tokens in {groups_told(len(found.groups))}; with the "
+        f"prefix of each computed once, {100 * found.saving:.1f}% of the tokens are not computed (with those of any "
+        f"depth, {100 * found.optimum:.1f}%)",
     )
 
 

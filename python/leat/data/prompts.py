@@ -176,7 +176,8 @@ def _decode_of(ds: Dataset, given: Any) -> np.ndarray[Any, np.dtype[np.uint32]]:
     if wrong.any():
         at = int(np.flatnonzero(wrong)[0])
         raise ValueError(
-            f"{of}: the prompt at position {at} has {array[at]}, and decode is whole numbers of tokens from 0 to 2^32 - 1"
+            f"{of}: the prompt at position {at} has {array[at]}, and decode is whole numbers of tokens from 0 to "
+            "2^32 - 1"
         )
     return np.ascontiguousarray(array, np.uint32)
 

@@ -56,7 +56,9 @@ class Records:
         found = np.concatenate(ends) if ends else np.empty(0, np.int64)
         if quoted:
             begin = int(found[-1]) if len(found) else 0
-            raise BrokenSampleError(f"{self.path}, byte {begin}: a quote of this record is not closed before the file ends")
+            raise BrokenSampleError(
+                f"{self.path}, byte {begin}: a quote of this record is not closed before the file ends"
+            )
         if at and (not len(found) or found[-1] != at):
             found = np.append(found, at)
         begins = np.concatenate([np.zeros(1, np.int64), found[:-1]]) if len(found) else found
@@ -239,7 +241,9 @@ class Results:
         for f, file in enumerate(self.files):
             for k in range(len(file)):
                 if done == len(order):
-                    raise BrokenSampleError(f"{file.place(k)}: there are more results than the {done} prompts of {plan.path}")
+                    raise BrokenSampleError(
+                        f"{file.place(k)}: there are more results than the {done} prompts of {plan.path}"
+                    )
                 self.of[order[done]] = f, k
                 done += 1
 
@@ -257,7 +261,7 @@ class Results:
         missing = self.missing
         if len(missing):
             raise BrokenSampleError(
-                f"{self.src.place(int(missing[0]))}: there is no result for this record, the first of {len(missing):,}: "
-                "leat prompts --resume writes what is missing"
+                f"{self.src.place(int(missing[0]))}: there is no result for this record, the first of "
+                f"{len(missing):,}: leat prompts --resume writes what is missing"
             )
         return (self.files[f].raw(int(k)) for f, k in self.of)

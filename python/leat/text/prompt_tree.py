@@ -65,7 +65,9 @@ def _text(tokens: np.ndarray[Any, Any], show: Callable[[Any], str] | None) -> st
     else:
         text = " ".join(map(str, tokens.tolist()))
     words = " ".join(text.split())
-    return words if len(words) <= WORDS else f"{words[: WORDS // 2 - 2].rstrip()} ... {words[2 - WORDS // 2 :].lstrip()}"
+    return (
+        words if len(words) <= WORDS else f"{words[: WORDS // 2 - 2].rstrip()} ... {words[2 - WORDS // 2 :].lstrip()}"
+    )
 
 
 def told(made: dict[str, Any], blocks: bool = True) -> str:
