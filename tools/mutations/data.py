@@ -128,6 +128,8 @@ MUTATIONS = [
         "at + (own < all && at >= own)",
         "at",
         ("py:test_temporal.py::test_negatives_are_drawn_as_the_page_on_events_says",),
+    ),
+    Mutation(
         "a part of a value is taken for the whole prompt",
         "src/data/prompt_tokens.c",
         "    return length == bytes ? at : NULL; /* else a part of it */",
