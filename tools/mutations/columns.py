@@ -41,7 +41,7 @@ MUTATIONS = [
         ("c:columns/crash",),
     ),
     Mutation(
-        "data are copied before the index that names them",
+        "the index is not copied",
         "src/columns/copy.c",
         "has_words(s, kind) && !(rc = stopped(copy, error)))\n            rc = copy_words(copy, s, error);",
         "has_words(s, kind) && !(rc = stopped(copy, error)))\n            rc = LEAT_OK;",

@@ -197,6 +197,57 @@ TEST_IN_FOLDER(rows_that_are_rewritten_between_index_and_data_are_copied_as_they
     leat_columns_close(d);
 }
 
+static int lock_file, locks_seen;
+
+/* As another process would see it. */
+static ssize_t move_locked(int from, int at, uint64_t offset, uint64_t bytes)
+{
+    locks_seen +=
+        plain_calls.lock(lock_file, LOCK_FLUSH, false) == 1 && plain_calls.lock(lock_file, LOCK_GROW, false) == 1;
+    return plain_calls.move(from, at, offset, bytes);
+}
+
+TEST_IN_FOLDER(no_slot_becomes_free_and_no_segment_is_added_while_data_are_copied)
+{
+    struct leat_error error;
+    struct leat_columns *c = opened(path, false);
+    write_all(c, 100, 1);
+    lock_file = open(path, O_RDWR);
+    locks_seen = 0;
+    calls.move = move_locked;
+    assert_ok(leat_columns_copy(c, to, false, &error));
+    assert_true(locks_seen > 0);
+    for (uint64_t n = LOCK_FLUSH; n <= LOCK_GROW; n++)
+        assert_int_equal(plain_calls.lock(lock_file, n, false), 0); /* they are free again */
+    close(lock_file);
+    leat_columns_close(c);
+}
+
+static bool synced;
+
+static int note_sync(int fd)
+{
+    synced = true;
+    return 0;
+}
+static int publish_synced(const char *from, const char *name)
+{
+    assert_true(synced);
+    return plain_calls.publish(from, name);
+}
+
+TEST_IN_FOLDER(a_copy_gets_its_name_once_it_is_on_disk)
+{
+    struct leat_error error;
+    struct leat_columns *c = opened(path, false);
+    write_all(c, 100, 1);
+    synced = false;
+    calls.sync = note_sync;
+    calls.publish = publish_synced;
+    assert_ok(leat_columns_copy(c, to, false, &error));
+    leat_columns_close(c);
+}
+
 /* ---- how the bytes go ----------------------------------------------------------------------------------------------
  */
 
