@@ -41,10 +41,10 @@ MUTATIONS = [
         ("c:columns/crash",),
     ),
     Mutation(
-        "the index is not copied",
+        "the index is copied among the data, and not before",
         "src/columns/copy.c",
-        "has_words(s, kind) && !(rc = stopped(copy, error)))\n            rc = copy_words(copy, s, error);",
-        "has_words(s, kind) && !(rc = stopped(copy, error)))\n            rc = LEAT_OK;",
+        "           kind == SEGMENT_INDEX;",
+        "           kind == SEGMENT_TABLE;",
         ("c:columns/copy",),
     ),
     Mutation(
