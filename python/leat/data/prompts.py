@@ -144,8 +144,8 @@ class Prompts(Dataset):
 
 
 def _unpickle(*args: Any) -> Prompts:
-    *recipe, fingerprint = args
-    prompts = _made(*recipe, None)
+    ds, field, decode, block, seed, fingerprint = args
+    prompts = _made(ds, field, decode, block, seed, None)
     if prompts.fingerprint != fingerprint:
         raise ChangedError("the prompts have changed since they were pickled: group them again")
     return prompts
