@@ -222,7 +222,19 @@ int leat_dataset_make(struct leat_base *base, struct leat_selection *selection, 
 
 bool leat_dataset_is_in_order(const struct leat_dataset *d)
 {
-    return d->base->n_parts == 1 && (!d->selected || d->selection.ascending);
+    const struct leat_source *source = d->base->parts[0].source;
+    const struct leat_dataset *one = NULL; /* that has the values which follow from batches */
+    bool good = d->base->n_parts == 1 && (!d->selected || d->selection.ascending);
+    for (size_t f = 0; f < source->n_fields && good; f++) {
+        size_t field = f;
+        const struct leat_dataset *behind = source->storage[f] ? NULL : source->v->behind(source, &field, NULL);
+        if (!behind || !leat_dataset_follows_batches(behind))
+            continue;
+        good = (!one || one == behind) && !behind->selected && behind->base->n_parts == 1 &&
+               behind->base->parts[0].source->v->fill;
+        one = behind;
+    }
+    return good;
 }
 
 struct leat_dataset *leat_dataset_retain(struct leat_dataset *d)

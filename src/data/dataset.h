@@ -67,7 +67,8 @@ bool leat_dataset_is_filled(const struct leat_dataset *dataset, size_t field);
 int leat_dataset_fill(const struct leat_dataset *dataset, const size_t *fields, size_t n_fields,
                       const struct leat_sample_ref *refs, size_t n, const struct leat_batch_rows *rows,
                       uint8_t *const *to, size_t *failed, struct leat_error *error);
-/* Whether it is of one source, whose samples come in their order. */
+/* Of one that follows batches: whether it is that source's own, with samples in their order, and no zip or list of
+ * such. */
 bool leat_dataset_is_in_order(const struct leat_dataset *dataset);
 
 /* As the vtable's functions, with the same `cold` and `*failed`, for references of any sources. Errors name the sample

@@ -59,7 +59,7 @@ static int64_t whole(const uint8_t *at, enum leat_dtype dtype)
         memcpy(&v, at, sizeof v);
         return v;
     }
-    default: { /* of the unsigned, those from 2^63 on become negative, which no node and no time may be */
+    default: { /* of the unsigned, those from 2^63 on become negative, which are refused */
         int64_t v;
         memcpy(&v, at, sizeof v);
         return v;
@@ -149,7 +149,11 @@ static int read_column(struct making *m, size_t column, struct leat_error *error
             rc = leat_dataset_gather(m->events, m->fields[column], at, end, each, part, NULL, NULL, error);
         for (uint64_t e = at; e < end && !rc; e++) {
             const int64_t value = whole(part + (e - at) * each, field->dtype);
-            rc = column < 2 ? take_node(m, column, e, value, error) : take_time(m, e, value, error);
+            if (column == 2 && field->dtype == LEAT_U64 && value < 0)
+                rc = at_event(
+                    m, 2, e, leat_fail(error, LEAT_E_CORRUPT, "event %" PRIu64 ": its time is beyond int64", e), error);
+            else
+                rc = column < 2 ? take_node(m, column, e, value, error) : take_time(m, e, value, error);
         }
     }
     leat_free(part);

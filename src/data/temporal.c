@@ -117,18 +117,28 @@ struct batch {
     const struct leat_batch_rows *rows; /* with its samples, if it leaves some out between these */
 };
 
-/* How many sides of a node, of [from, to), are of events that the batch has. */
+/* How many sides of a node, of [from, to), are of events that the batch has. Of a batch that leaves events out, either
+ * its samples are looked for among the sides, or the sides among its samples, whichever are fewer. */
 static uint32_t in_batch(const struct temporal *t, const struct batch *b, uint32_t from, uint32_t to)
 {
+    const struct leat_event_side *s = t->index.sides;
     const struct leat_batch_rows *rows = b->rows;
     uint32_t n = 0;
-    if (!rows || !rows->samples)
-        return to - from;
-    for (uint32_t i = from; i < to; i++) {
-        const uint64_t sample = sample_of(t, t->index.sides[i].event);
-        const uint64_t at = LEAT_BISECT(k, 0, rows->n, rows->samples[k] < sample);
-        n += at < rows->n && rows->samples[at] == sample;
-    }
+    if (from >= to || !rows || !rows->samples)
+        return from < to ? to - from : 0;
+    const uint64_t first = LEAT_BISECT(k, 0, rows->n, rows->samples[k] < sample_of(t, s[from].event));
+    const uint64_t last = sample_of(t, s[to - 1].event);
+    if (to - from > rows->n)
+        for (uint64_t k = first; k < rows->n && rows->samples[k] <= last; k++) {
+            const uint32_t at = (uint32_t)LEAT_BISECT(i, from, to, sample_of(t, s[i].event) < rows->samples[k]);
+            n += at < to && sample_of(t, s[at].event) == rows->samples[k];
+        }
+    else
+        for (uint32_t i = from; i < to; i++) {
+            const uint64_t sample = sample_of(t, s[i].event);
+            const uint64_t at = LEAT_BISECT(k, first, rows->n, rows->samples[k] < sample);
+            n += at < rows->n && rows->samples[at] == sample;
+        }
     return n;
 }
 

@@ -476,7 +476,7 @@ static int check_followed(const struct leat_loader *l, const struct leat_sources
                        : l->input.order == LEAT_ORDER_BLOCKS     ? "shuffle=Blocks(...)"
                                                                  : "a sampler";
     if (!what && !leat_dataset_is_in_order(l->dataset))
-        what = "several graphs, or a view in another order";
+        what = "a view in another order, or graphs that are joined or zipped (join and zip their events)";
     return what ? leat_loader_fail_followed(what, error) : LEAT_OK;
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -93,3 +94,24 @@ def test_what_is_there_stays_unless_it_is_to_be_replaced(tmp_path: Path) -> None
         store.copy(tmp_path / "c.store")
     with leat.Store(tmp_path / "a.store", read_only=True) as reader, pytest.raises(leat.ClosedError, match="read_only"):
         reader.copy(tmp_path / "c.store")
+
+
+def test_a_copy_and_a_flush_wait_for_no_rows_that_are_written_meanwhile(tmp_path: Path) -> None:
+    done = threading.Event()
+    with leat.Store(tmp_path / "a.store", FIELD, framework="numpy") as store:
+
+        def write() -> None:
+            version = 0
+            while not done.is_set():
+                store[np.arange(1000)] = rows(np.arange(1000), version := version + 1)
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        try:
+            store.flush()
+            store.copy(tmp_path / "b.store")
+        finally:
+            done.set()
+            writer.join()
+    with leat.Store(tmp_path / "b.store", framework="numpy") as copy:
+        assert len(copy.ids) == 1000

@@ -168,16 +168,25 @@ def test_rows_made_elsewhere_are_those_of_the_step(tmp_path: Path) -> None:
         assert leat.make_rows(part)[name].tolist() == step[name][10:30].tolist(), name
 
 
-def test_a_zipped_graph_keeps_its_order_and_its_index() -> None:
-    both = leat.zip(g=leat.temporal(events(), K), x=leat.from_arrays(x=np.arange(N)))
-    with pytest.raises(ValueError, match="read in the order of time"):
-        leat.Loader(both, 10, shuffle=True)
-    for batch in batches(both):
-        plain = {name.removeprefix("g."): batch[name] for name in batch}
-        assert plain["src.pending"].tolist() == [
-            sum(SRC[e] in (SRC[i], DST[i]) for i in batch.ids if i < e) for e in batch.ids
-        ]
-    assert both.index.events == N
+def test_a_zip_of_a_graph_has_no_batches_of_its_own_and_keeps_the_index() -> None:
+    """Its samples are others than the events of the graph, so nothing could say what a batch hides."""
+    graph = leat.temporal(events(), K)
+    both = leat.zip(g=graph, x=leat.from_arrays(x=np.arange(N)))
+    assert both.index.events == N and both[5]["g.src.pending"] == 0
+    for other in (both, leat.zip(a=graph[100:120]), leat.zip(a=graph[::-1]), leat.zip(a=graph, b=graph)):
+        with pytest.raises(ValueError, match="join and zip their events"):
+            leat.Loader(other, 10)
+
+
+def test_pending_counts_of_a_hub_in_a_view_with_holes_are_those_of_the_view() -> None:
+    n = 4000
+    star = leat.from_arrays(src=np.zeros(n, int), dst=np.arange(n) % 7 + 1, t=np.arange(n))
+    every = leat.temporal(star, K).select(np.arange(0, n, 97))
+    for batch in batches(every, 10, tail="uneven"):
+        assert batch["src.pending"].tolist() == list(range(len(batch.ids)))
+        sides = [[i for i in batch.ids if i % 7 == e % 7] for e in batch.ids]
+        assert batch["dst.pending"].tolist() == [s.index(e) for s, e in zip(sides, batch.ids, strict=True)]
+        assert batch["dst.last"].tolist() == [bool(s[-1] == e) for s, e in zip(sides, batch.ids, strict=True)]
 
 
 # ---- negatives ------------------------------------------------------------------------------------
@@ -220,6 +229,9 @@ def test_given_negatives_stand_beside_their_events() -> None:
     for batch in batches(graph, 70):
         assert batch["neg"].tolist() == given[batch.ids].tolist()
         check_neighbors(batch, range(N))
+    kept = given.copy()
+    given[:] = 7
+    assert leat.Loader(graph, N, framework="numpy").batch_at(0, 0)["neg"].tolist() == kept.tolist()
     with pytest.raises(ValueError, match=rf"integers of shape \({N}, m\)"):
         leat.temporal(events(), negatives=given[1:])
 
@@ -240,6 +252,8 @@ def test_the_index_answers_for_any_node_at_any_time() -> None:
         index.recent([1], [1.5], 1)
     with pytest.raises(ValueError, match="a time for each node"):
         index.recent([1, 2], [1], 1)
+    with pytest.raises(ValueError, match="9223372036854775813 is beyond it"):
+        index.recent([1], np.array([(1 << 63) + 5], np.uint64), 1)
 
 
 def test_nodes_whose_numbers_are_few_of_many_take_no_memory_for_the_others() -> None:
@@ -262,6 +276,8 @@ def test_a_kept_index_is_taken_for_the_same_events_and_made_anew_for_others(tmp_
             assert all(a[name].tolist() == b[name].tolist() for name in a)
     assert len(kept) == 2
     leat.temporal(events(t=T + 1), K, index_dir=where)
+    with pytest.raises(FileExistsError):
+        leat.temporal(events(), K, index_dir=next(where.iterdir()))
     assert len(list(where.iterdir())) == 3
 
 
@@ -331,8 +347,9 @@ def test_views_in_another_order_mixtures_and_chosen_rows_are_refused() -> None:
         ({"src": np.where(np.arange(N) == 4, -1, SRC)}, leat.CorruptError, "event 4: its src is -1: nodes are numbers"),
         ({"dst": np.where(np.arange(N) == 4, 2**31, DST)}, leat.CorruptError, "event 4: its dst is 2147483648"),
         ({"src": SRC.astype(np.float64)}, TypeError, '"src" is no whole number'),
+        ({"t": T.astype(np.uint64) + (1 << 63)}, leat.CorruptError, "event 0: its time is beyond int64"),
     ],
-    ids=["falls", "nan", "float32", "negative", "too large", "no number"],
+    ids=["falls", "nan", "float32", "negative", "too large", "no number", "uint64"],
 )
 def test_bad_events_are_named(change: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):

@@ -59,6 +59,8 @@ class EventIndex:
             raise TypeError(f"nodes are integers, not {whose.dtype}")
         if when.dtype.kind not in "iuf" or (when.dtype.kind == "f" and self._times.kind == "i" and when.size):
             raise TypeError(f"times are {self._times} here, not {when.dtype}")
+        if when.dtype.kind == "u" and when.size and int(when.max()) >= 1 << 63:
+            raise ValueError(f"times are {self._times} here, and {int(when.max())} is beyond it")
         if whose.ndim != 1 or whose.shape != when.shape:
             raise ValueError(f"a time for each node is needed: nodes have shape {whose.shape}, times {when.shape}")
         whose, when = np.ascontiguousarray(whose, np.int64), np.ascontiguousarray(when, self._times)
@@ -80,7 +82,7 @@ def _given(negatives: Any, events: int) -> np.ndarray[Any, np.dtype[np.int64]]:
             f"negatives of shape {array.shape}, {array.dtype}: a number, or integers of shape ({events}, m), which "
             "name the m negatives of each event"
         )
-    return np.ascontiguousarray(array, np.int64)
+    return np.array(array, np.int64, order="C")  # a copy: the fingerprint is of these
 
 
 def temporal(
@@ -152,6 +154,8 @@ def temporal(
     given = None if isinstance(negatives, (int, np.integer)) else _given(negatives, len(ds))
     each = check.integer("negatives", negatives, 0, MOST) if given is None else given.shape[1]
     folder = None if index_dir is None else os.fspath(index_dir)
+    if folder is not None:
+        os.makedirs(folder, exist_ok=True)
     handle = _leat.temporal(
         ds._part(),
         check.integer("neighbors", neighbors, 0, MOST),

@@ -200,6 +200,7 @@ class Store(Closing):
         Raises:
             FileExistsError: `path` exists, and `overwrite` is not set (:class:`leat.FileError`).
             ValueError: `path` is the store itself.
+            ClosedError: the store is opened with `read_only`: a copy holds the locks of those who write.
             OSError: an earlier write failed, or there is no room for the copy (:class:`leat.FileError`).
 
         >>> store = leat.Store(tmp / "memory.store", {"m": leat.field("float32", (2,))})
@@ -435,7 +436,7 @@ class Queue:
         self._changed = threading.Condition()
         self._tasks: collections.deque[Task] = collections.deque()
         self._bytes = 0  # of tasks, and of the one that is written
-        self._busy = False
+        self._put = self._written = 0  # tasks so far
         self._ending = False
         self._error: BaseException | None = None
         self._thread: threading.Thread | None = None
@@ -459,13 +460,15 @@ class Queue:
                 thread.start()
                 self._thread = thread
             self._tasks.append(task)
+            self._put += 1
             self._bytes += task.nbytes
             self._changed.notify_all()
 
     def wait(self) -> None:
         """Until all that was put before is written."""
         with self._changed:
-            while self._tasks or self._busy:
+            last = self._put  # others go on
+            while self._written < last:
                 self._changed.wait()
             self._raise()
 
@@ -482,14 +485,13 @@ class Queue:
                         return
                     self._changed.wait()
                 task = self._tasks.popleft()
-                self._busy = True
             error: BaseException | None = None
             try:
                 task.write(self._open_core())
             except BaseException as e:  # raised by the next call of the user's
                 error = e.with_traceback(None)  # whose frames would keep the file open as long as the error
             with self._changed:
-                self._busy = False
+                self._written += 1
                 self._bytes -= task.nbytes
                 self._error = self._error or error
                 self._changed.notify_all()

@@ -92,8 +92,10 @@ TEST(what_is_wrong_names_line_and_byte)
     assert_fails("1 2 3.5\n1 2 -1\n", LEAT_EVENTS_PLAIN, "a.txt, line 2: time -1 comes after 3.5", 8);
     assert_fails("1,2,3,0\n", LEAT_EVENTS_JODIE, "line 1: a file of JODIE begins with the names of its columns", 0);
     assert_fails("0,1,2,3,0,1\n", LEAT_EVENTS_TGN, "line 1: a file of TGN begins with \",u,i,ts,label,idx\"", 0);
-    assert_fails("1 2 9007199254740993\n1 2 1e20\n", LEAT_EVENTS_PLAIN,
+    assert_fails("1 2 9007199254740993\n1 2 1.5e15\n", LEAT_EVENTS_PLAIN,
                  "line 1: time 9007199254740993 is too large to stand beside times with a point", 0);
+    assert_fails("1 2 3\n1 2 9223372036854775808\n", LEAT_EVENTS_PLAIN,
+                 "line 2: time 9.2233720368547758e+18 is beyond what int64 holds", 6);
     assert_fails("1 2 1.5\n1 2 9007199254740993\n", LEAT_EVENTS_PLAIN, "line 2: time 9007199254740993 is too large", 8);
     struct leat_event_table t;
     for (size_t i = 0; i < 3; i++) {
