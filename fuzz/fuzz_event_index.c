@@ -11,16 +11,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void look(struct leat_event_index *x, uint32_t v)
 {
-    volatile int64_t sum = 0;
+    volatile uint64_t sum = 0;
     for (uint64_t e = 0; e < x->n + 2 && e < 50; e++) {
         const uint32_t end = leat_event_before(x, v, e);
         for (uint32_t i = x->begin[v]; i < end; i++)
-            sum += x->sides[i].time + x->ends[x->sides[i].event].dst;
+            sum += (uint64_t)x->sides[i].time + (uint64_t)x->ends[x->sides[i].event].dst;
         if (x->past)
             for (uint32_t i = 0; i < leat_event_past_before(x, v, e); i++)
-                sum += x->past[x->past_begin[v] + i].dst;
+                sum += (uint64_t)x->past[x->past_begin[v] + i].dst;
     }
-    leat_event_before_time(x, v, sum);
+    leat_event_before_time(x, v, (int64_t)sum);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -19,9 +19,9 @@ struct leat_temporal_options {
     uint32_t negatives; /* of each event; 0: none */
     enum leat_temporal_before before;
     enum leat_negatives how;
-    bool by_id;   /* negatives are drawn by the event's id, else by the key of its row */
-    bool pending; /* fields that say what a batch has of a node before and behind an event */
-    int64_t fill; /* the number of a neighbour, and of its event, where there is none */
+    bool by_id;                /* negatives are drawn by the event's id, else by the key of its row */
+    bool pending;              /* fields that say what a batch has of a node before and behind an event */
+    int64_t fill, fill_events; /* the numbers of a neighbour, and of its event, where there is none */
     /* NULL, or negatives of one's own in the place of drawn ones: `negatives` of each event, in the order of positions.
      * They stay as they are until `release` is called with `user`. */
     const int64_t *given;
@@ -31,8 +31,8 @@ struct leat_temporal_options {
 };
 #define LEAT_TEMPORAL_OPTIONS_INIT                                                                                     \
     {                                                                                                                  \
-        sizeof(struct leat_temporal_options), 10, 1, LEAT_BEFORE_EVENT, LEAT_NEGATIVES_RANDOM, false, true, -1, NULL,  \
-            NULL, NULL, NULL                                                                                           \
+        sizeof(struct leat_temporal_options), 10, 1, LEAT_BEFORE_EVENT, LEAT_NEGATIVES_RANDOM, false, true, -1, -1,    \
+            NULL, NULL, NULL, NULL                                                                                     \
     }
 
 /* A graph of the events of `events`: scalar integer fields `src` and `dst` (nodes, 0 to 2^31 - 1), and `t`, the time,
@@ -40,7 +40,7 @@ struct leat_temporal_options {
  * negatives, `neg`, of m nodes):
  *
  *     S.nodes, S.events    int64 (k,), of neg (m, k): the k most recent neighbours before the event, the newest first,
- *                          and the ids of the events that joined them; `fill` where there are fewer
+ *                          and the ids of the events that joined them; `fill` and `fill_events` where there are fewer
  *     S.times              as t, of the same shape: times of these events; 0
  *     S.count              int32 (), of neg (m,): how many there are
  *     S.pending            int32 (), of src and dst: events of the node in the global batch before this one

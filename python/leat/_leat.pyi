@@ -27,6 +27,7 @@ def temporal(
     by_id: int,
     pending: bool,
     fill: int,
+    fill_events: int,
     address: int,
     keep: object,
     index_dir: str | None,

@@ -5,19 +5,19 @@
 
 #include <string.h>
 
-/* temporal(Dataset, neighbors, negatives, before, how, by_id, pending, fill, address, keep, index_dir) -> Dataset;
- * `address` of the negatives that are given, which `keep` holds, or 0. */
+/* temporal(Dataset, neighbors, negatives, before, how, by_id, pending, fill, fill_events, address, keep, index_dir) ->
+ * Dataset; `address` of the negatives that are given, which `keep` holds, or 0. */
 PyObject *py_temporal_make(PyObject *module, PyObject *args)
 {
     PyObject *events, *keep;
     struct leat_temporal_options o = LEAT_TEMPORAL_OPTIONS_INIT;
     int before, how, by_id, pending, rc;
-    long long fill;
+    long long fill, fill_events;
     unsigned long long address;
     struct leat_dataset *handle = NULL;
     struct leat_error error;
-    if (!PyArg_ParseTuple(args, "OIIiippLKOz:temporal", &events, &o.neighbors, &o.negatives, &before, &how, &by_id,
-                          &pending, &fill, &address, &keep, &o.index_dir))
+    if (!PyArg_ParseTuple(args, "OIIiippLLKOz:temporal", &events, &o.neighbors, &o.negatives, &before, &how, &by_id,
+                          &pending, &fill, &fill_events, &address, &keep, &o.index_dir))
         return NULL;
     if (Py_TYPE(events) != py_dataset_type) {
         PyErr_SetString(PyExc_TypeError, "a data set is needed");
@@ -28,6 +28,7 @@ PyObject *py_temporal_make(PyObject *module, PyObject *args)
     o.by_id = by_id;
     o.pending = pending;
     o.fill = fill;
+    o.fill_events = fill_events;
     o.given = (const int64_t *)(uintptr_t)address;
     o.release = o.given ? py_let_go : NULL;
     o.user = keep;

@@ -104,7 +104,7 @@ static void put_neighbors(const struct temporal *t, uint32_t v, uint32_t end, ui
     for (uint32_t i = 0; i < n && to->events; i++)
         to->events[i] = (int64_t)sample_of(t, s[-1 - (int64_t)i].event);
     for (uint32_t i = n; i < k && to->events; i++)
-        to->events[i] = t->o.fill;
+        to->events[i] = t->o.fill_events;
     if (to->count)
         *to->count = (int32_t)n;
 }
@@ -345,10 +345,15 @@ static void make_fingerprint(struct temporal *t)
     uint8_t bytes[16];
     leat_dataset_fingerprint(t->events, bytes);
     uint64_t sample[2] = {leat_get_u64(bytes), leat_get_u64(bytes + 8)};
-    const uint64_t says[] = {t->o.neighbors,        t->o.negatives,
-                             (uint64_t)t->o.before, (uint64_t)t->o.how,
-                             (uint64_t)t->o.by_id,  (uint64_t)t->o.pending,
-                             (uint64_t)t->o.fill,   t->o.given ? leat_hash64(t->o.given, (size_t)given) : 0};
+    const uint64_t says[] = {t->o.neighbors,
+                             t->o.negatives,
+                             (uint64_t)t->o.before,
+                             (uint64_t)t->o.how,
+                             (uint64_t)t->o.by_id,
+                             (uint64_t)t->o.pending,
+                             (uint64_t)t->o.fill,
+                             (uint64_t)t->o.fill_events,
+                             t->o.given ? leat_hash64(t->o.given, (size_t)given) : 0};
     for (size_t i = 0; i < sizeof says / sizeof *says; i++)
         leat_fingerprint_value(sample, says[i]);
     leat_fingerprint_append(t->source.fingerprint, sample);

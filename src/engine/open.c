@@ -212,6 +212,12 @@ static int choose_budget(const struct leat_loader *l, uint64_t batch, uint64_t s
                          "budget_bytes = %" PRIu64 " is too small: three batches of %" PRIu64
                          " bytes and scratch need %" PRIu64,
                          l->bounds.asked_budget, batch, least);
+    if (batch > leat_memory_allowed() / 2) /* which all loaders together leave to the program: it would never begin */
+        return leat_fail(error, LEAT_E_BUDGET,
+                         "a batch takes %" PRIu64
+                         " bytes, more than half of the memory that this process may use; make "
+                         "batch_size smaller",
+                         batch);
     bool open = l->pool.late & 1; /* the needs of its batches are unknown: they are at most so many */
     uint64_t window = WINDOW_BATCHES * batch;
     if (may_run_ahead(l) && window < SMALL_WINDOW)

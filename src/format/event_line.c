@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <string.h>
+#include <strings.h>
 
 #define MOST_NODE INT32_MAX
 /* The whole numbers that a double tells apart. */
@@ -96,12 +97,24 @@ static bool read_features(struct cursor *c, size_t *n, float *features)
     return true;
 }
 
+/* Digits alone are a whole number, which float64 would round if int64 cannot hold it. */
+static bool read_time(struct cursor *c, struct leat_number *out)
+{
+    const char *const begin = c->p;
+    if (!read_number(c, "a time is a finite number", out))
+        return false;
+    bool digits = !out->is_whole;
+    for (const char *p = begin; p < c->p && digits; p++)
+        digits = *p != '.' && *p != 'e' && *p != 'E';
+    return !digits || wrong(c, begin, "a time without a point is at least -2^63 and below 2^63");
+}
+
 static bool read_plain(struct cursor *c, struct leat_event *e, float *features)
 {
     static const char columns[] = "a line is src, dst and time";
     return read_node(c, "src is a whole number from 0 to 2147483647", &e->src) && is_there(c, columns) &&
            read_node(c, "dst is a whole number from 0 to 2147483647", &e->dst) && is_there(c, columns) &&
-           read_number(c, "a time is a finite number", &e->time) && read_features(c, &e->n_features, features);
+           read_time(c, &e->time) && read_features(c, &e->n_features, features);
 }
 
 static bool read_jodie(struct cursor *c, struct leat_event *e, float *features)
@@ -109,8 +122,8 @@ static bool read_jodie(struct cursor *c, struct leat_event *e, float *features)
     static const char columns[] = "a line is user, item, time and label, then features";
     return read_node(c, "a user is a whole number from 0 to 2147483647", &e->src) && is_there(c, columns) &&
            read_node(c, "an item is a whole number from 0 to 2147483647", &e->dst) && is_there(c, columns) &&
-           read_number(c, "a time is a finite number", &e->time) && is_there(c, columns) &&
-           read_whole(c, "a label is a whole number", &e->label) && read_features(c, &e->n_features, features);
+           read_time(c, &e->time) && is_there(c, columns) && read_whole(c, "a label is a whole number", &e->label) &&
+           read_features(c, &e->n_features, features);
 }
 
 static bool read_tgn(struct cursor *c, struct leat_event *e)
@@ -120,9 +133,9 @@ static bool read_tgn(struct cursor *c, struct leat_event *e)
     return read_number(c, "a line begins with its number", &number) && is_there(c, columns) &&
            read_node(c, "u is a whole number from 0 to 2147483647", &e->src) && is_there(c, columns) &&
            read_node(c, "i is a whole number from 0 to 2147483647", &e->dst) && is_there(c, columns) &&
-           read_number(c, "a time is a finite number", &e->time) && is_there(c, columns) &&
-           read_whole(c, "a label is a whole number", &e->label) && is_there(c, columns) &&
-           read_node(c, "idx is a whole number from 0 to 2147483647", &e->idx) && (!c->more || wrong(c, c->p, columns));
+           read_time(c, &e->time) && is_there(c, columns) && read_whole(c, "a label is a whole number", &e->label) &&
+           is_there(c, columns) && read_node(c, "idx is a whole number from 0 to 2147483647", &e->idx) &&
+           (!c->more || wrong(c, c->p, columns));
 }
 
 bool leat_event_line_is_nothing(enum leat_event_form form, const char *line, size_t n)
@@ -144,6 +157,38 @@ bool leat_event_line_read(enum leat_event_form form, const char *line, size_t n,
 static bool begins_word(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '"';
+}
+
+/* The place of src, dst or time, 0 to 2, that a word is a usual name of; -1: of none. */
+static int place_of_name(const char *word, size_t n)
+{
+    static const struct {
+        const char *name;
+        int place;
+    } names[] = {{"src", 0},     {"source", 0},    {"u", 0},        {"user", 0},       {"user_id", 0},
+                 {"from", 0},    {"dst", 1},       {"target", 1},   {"i", 1},          {"item", 1},
+                 {"item_id", 1}, {"to", 1},        {"dest", 1},     {"time", 2},       {"t", 2},
+                 {"ts", 2},      {"timestamp", 2}, {"unixtime", 2}, {"destination", 1}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strlen(names[i].name) == n && !strncasecmp(names[i].name, word, n))
+            return names[i].place;
+    return -1;
+}
+
+bool leat_event_line_names_others(const char *line, size_t n)
+{
+    const char *const end = line + n, *p = skip(line, end);
+    bool others = false;
+    for (int column = 0; p < end && !others; column++) {
+        const char *const word = p;
+        while (p < end && !is_blank(*p) && *p != ',')
+            p++;
+        const int place = place_of_name(word, (size_t)(p - word));
+        others = place >= 0 && place != column;
+        p = skip(p, end);
+        p = p < end && *p == ',' ? skip(p + 1, end) : p;
+    }
+    return others;
 }
 
 bool leat_event_line_is_header(enum leat_event_form form, const char *line, size_t n)

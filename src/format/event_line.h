@@ -32,4 +32,7 @@ bool leat_event_line_read(enum leat_event_form form, const char *line, size_t n,
 /* Whether a line has the names of columns, as the first one that is not nothing may, or must. */
 bool leat_event_line_is_header(enum leat_event_form form, const char *line, size_t n);
 
+/* Whether a header of the plain form has a usual name of src, dst or time in the place of another column. */
+bool leat_event_line_names_others(const char *line, size_t n);
+
 #endif

@@ -92,10 +92,6 @@ static int take_time(struct leat_event_scan *s, const struct leat_number *number
     struct leat_event_facts *f = &s->table.facts;
     const bool large = number->is_whole && (number->whole > MOST_WHOLE || number->whole < -MOST_WHOLE);
     int rc = LEAT_OK;
-    if (!number->is_whole && !(number->value >= -0x1p63 && number->value < 0x1p63))
-        return leat_fail_at(error, LEAT_E_CORRUPT, s->path, s->at <= INT64_MAX ? (int64_t)s->at : LEAT_NO_OFFSET,
-                            "%s, line %" PRIu64 ": time %.17g is beyond what int64 holds, and float64 would round it",
-                            s->path, s->line, number->value);
     if (!number->is_whole && !f->real)
         rc = become_real(s, error);
     if (!rc && f->real && large)
@@ -201,6 +197,9 @@ static int take_line(struct leat_event_scan *s, const char *text, size_t n, stru
     const bool header = !s->begun && !nothing && leat_event_line_is_header(form, text, n);
     if (!s->begun && !nothing && !header && form != LEAT_EVENTS_PLAIN)
         rc = refuse_header(s, text, n, error);
+    else if (header && form == LEAT_EVENTS_PLAIN && leat_event_line_names_others(text, n))
+        rc = wrong(s, s->line, s->at, "columns are src, dst and time, in this order, and features behind them", text, n,
+                   error);
     else if (!nothing && !header)
         rc = take_event(s, text, n, error);
     s->begun |= !nothing;

@@ -115,7 +115,7 @@ int leat_event_table_fall(const struct leat_event_table *t, const char *path, st
         return LEAT_OK;
     return leat_fail_at(error, LEAT_E_CORRUPT, path, f->fall_byte <= INT64_MAX ? (int64_t)f->fall_byte : LEAT_NO_OFFSET,
                         "%s, line %" PRIu64 ": time %s comes after %s, and events stand in order of time: sort=True "
-                        "(--sort) sorts them",
+                        "(--sort) sorts them, if these are times",
                         path, f->fall_line, time_text(f, f->fall_time, time, sizeof time),
                         time_text(f, f->fall_before, before, sizeof before));
 }

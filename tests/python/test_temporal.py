@@ -250,8 +250,11 @@ def test_the_index_answers_for_any_node_at_any_time() -> None:
     assert (index.events, index.nodes) == (N, V)
     with pytest.raises(TypeError, match="times are int64 here, not float64"):
         index.recent([1], [1.5], 1)
-    with pytest.raises(ValueError, match="a time for each node"):
+    with pytest.raises(ValueError, match="a time for each node, or one for all"):
         index.recent([1, 2], [1], 1)
+    second = index.recent(found[:, :2], 100, 3)
+    assert [part.shape for part in second] == [(5, 2, 3), (5, 2, 3), (5, 2, 3), (5, 2)]
+    assert second[0][1, 1].tolist() == index.recent([found[1, 1]], [100], 3)[0][0].tolist()
     with pytest.raises(ValueError, match="9223372036854775813 is beyond it"):
         index.recent([1], np.array([(1 << 63) + 5], np.uint64), 1)
 
@@ -299,6 +302,10 @@ def test_fill_names_the_row_of_zeros_of_features_that_are_gathered() -> None:
     for batch in batches(graph, stores={"src.x": (rows, "src.nodes")}):
         assert batch["src.x"].shape == (50, K, 1)
         assert batch["src.x"][..., 0].tolist() == features[batch["src.nodes"], 0].tolist()
+    both = leat.temporal(events(), K, fill=(V, N))
+    assert both[0]["src.nodes"].tolist() == [V] * K and both[0]["src.events"].tolist() == [N] * K
+    with pytest.raises(leat.RangeError, match="store 'src.x', by the numbers in 'src.nodes': id -1"):
+        batches(leat.temporal(events(), K), stores={"src.x": (rows, "src.nodes")})[0]["src.x"]
 
 
 # ---- what is refused ------------------------------------------------------------------------------
@@ -362,8 +369,20 @@ def test_a_missing_field_and_wrong_arguments_are_named() -> None:
     for wrong in ({"neighbors": -1}, {"before": "now"}, {"how": "hard"}, {"key": "seed"}, {"negatives": -1}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             leat.temporal(events(), **wrong)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="two zipped fields are named 'neg'"):
+    with pytest.raises(ValueError, match="a field 'neg', as the graph would"):
         leat.temporal(events(neg=DST))
+    with pytest.raises(ValueError, match="a graph of events already"):
+        leat.temporal(leat.temporal(events()))
+    with pytest.raises(ValueError, match="negatives from -7 to -7: nodes are numbers"):
+        leat.temporal(events(), negatives=np.full((N, 1), -7))
+    with pytest.raises(ValueError, match=r"leat\.temporal\(parts\[0\]\)"):
+        leat.temporal(events()).split_time([0.7, 0.3], new_nodes=0.1)
+
+
+def test_a_batch_that_memory_can_never_hold_is_an_error_and_no_wait() -> None:
+    graph = leat.temporal(events(), neighbors=(1 << 20) - 1)
+    with pytest.raises(leat.BudgetError, match="batch_size"):
+        leat.Loader(graph, 1 << 16)
 
 
 def test_a_graph_without_events_is_a_data_set_without_samples() -> None:

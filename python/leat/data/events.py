@@ -107,6 +107,11 @@ def split_time(ds: Dataset, shares: Sequence[float], new_nodes: float, seed: int
     given = np.asarray(shares, np.float64)
     if given.ndim != 1 or not given.size or not (given >= 0).all() or math.fsum(given) > 1 + 1e-9:
         raise ValueError(f"shares is a list of numbers, one per part, which sum to at most 1, not {shares!r:.60}")
+    if new_nodes and hasattr(ds, "index"):
+        raise ValueError(
+            "new_nodes keeps nodes out of the first part, and a part of a graph knows the past of all its events: "
+            "split the events, and make the graph of the first part, leat.temporal(parts[0])"
+        )
     if not 0 <= new_nodes <= 1:
         raise ValueError(f"new_nodes is a share of the nodes, from 0 to 1, not {new_nodes!r}")
     seed = check.seed(seed)

@@ -36,13 +36,14 @@ class EventIndex:
         """The `k` most recent neighbours of each node, each strictly before the node's time, the newest first.
 
         Args:
-            nodes: integers of shape (n,). A node of which the graph knows nothing has no neighbours.
-            times: of the same shape, in the type of the graph's times; int64 for a graph of float64 is converted.
+            nodes: integers, of any shape. A node of which the graph knows nothing has no neighbours.
+            times: of the same shape, or one for all nodes, in the type of the graph's times; int64 for a graph of
+                float64 is converted.
             k: at most so many.
 
         Returns:
-            ``nodes, times, events, count``: neighbours, the times of the events that joined them and their ids, of
-            shape (n, k), filled up as the graph's fields are; and how many there are, int32 (n,).
+            ``nodes, times, events, count``: neighbours, the times of the events that joined them and their ids, of the
+            shape of `nodes` and `k` behind it, filled up as the graph's fields are; and how many there are, int32.
 
         Raises:
             TypeError: nodes are no integers, or times are floats and the graph's are integers.
@@ -61,17 +62,21 @@ class EventIndex:
             raise TypeError(f"times are {self._times} here, not {when.dtype}")
         if when.dtype.kind == "u" and when.size and int(when.max()) >= 1 << 63:
             raise ValueError(f"times are {self._times} here, and {int(when.max())} is beyond it")
-        if whose.ndim != 1 or whose.shape != when.shape:
-            raise ValueError(f"a time for each node is needed: nodes have shape {whose.shape}, times {when.shape}")
-        whose, when = np.ascontiguousarray(whose, np.int64), np.ascontiguousarray(when, self._times)
-        n = len(whose)
+        if when.shape not in ((), whose.shape):
+            raise ValueError(
+                f"a time for each node, or one for all: nodes have shape {whose.shape}, times {when.shape}"
+            )
+        when = np.ascontiguousarray(np.broadcast_to(when, whose.shape), self._times)
+        whose = np.ascontiguousarray(whose, np.int64)
+        shape = (*whose.shape, k)
         found: Recent = (
-            np.empty((n, k), np.int64),
-            np.empty((n, k), self._times),
-            np.empty((n, k), np.int64),
-            np.empty(n, np.int32),
+            np.empty(shape, np.int64),
+            np.empty(shape, self._times),
+            np.empty(shape, np.int64),
+            np.empty(whose.shape, np.int32),
         )
-        _leat.temporal_recent(self._graph, n, k, whose.ctypes.data, when.ctypes.data, *(a.ctypes.data for a in found))
+        addresses = (a.ctypes.data for a in found)
+        _leat.temporal_recent(self._graph, whose.size, k, whose.ctypes.data, when.ctypes.data, *addresses)
         return found
 
 
@@ -82,6 +87,8 @@ def _given(negatives: Any, events: int) -> np.ndarray[Any, np.dtype[np.int64]]:
             f"negatives of shape {array.shape}, {array.dtype}: a number, or integers of shape ({events}, m), which "
             "name the m negatives of each event"
         )
+    if array.size and not 0 <= int(array.min()) <= int(array.max()) < 1 << 31:
+        raise ValueError(f"negatives from {array.min()} to {array.max()}: nodes are numbers from 0 to 2^31 - 1")
     return np.array(array, np.int64, order="C")  # a copy: the fingerprint is of these
 
 
@@ -94,7 +101,7 @@ def temporal(
     key: Literal["row", "id"] = "row",
     pending: bool = True,
     *,
-    fill: int = -1,
+    fill: int | tuple[int, int] = -1,
     index_dir: str | os.PathLike[str] | None = None,
 ) -> Dataset:
     """A graph of events, each with what was known strictly before it: neighbours, negatives, and what its batch hides.
@@ -128,8 +135,9 @@ def temporal(
         key: ``"row"``: negatives are drawn by the row's random key: other ones each epoch. ``"id"``: by the event's id:
             always the same, for evaluation.
         pending: whether there are ``S.pending`` and ``S.last``.
-        fill: what stands in ``S.nodes`` and ``S.events`` where there is no neighbour; the number of a row of zeros, if
-            features are gathered by them (``stores={"src.x": (rows, "src.nodes")}``).
+        fill: what stands in ``S.nodes`` and ``S.events`` where there is no neighbour, or a number for each of the two;
+            the numbers of rows of zeros, if features are gathered by them (``stores={"src.x": (rows, "src.nodes"),
+            "src.f": (of_events, "src.events")}``).
         index_dir: a folder that keeps the index, for the next opening of the same events.
 
     Returns:
@@ -151,8 +159,17 @@ def temporal(
         raise no_dataset("temporal takes a data set of events", ds)
     for name in ("src", "dst", "t"):
         ds._find(name)
+    if hasattr(ds, "index"):
+        raise ValueError("this is a graph of events already: leat.temporal takes the events that it was made of")
+    taken = [
+        name for name in ds.schema if name == "neg" or name.partition(".")[0] in ("src", "dst", "neg") and "." in name
+    ]
+    if taken:
+        raise ValueError(f"events have a field {taken[0]!r}, as the graph would: give it another name")
     given = None if isinstance(negatives, (int, np.integer)) else _given(negatives, len(ds))
     each = check.integer("negatives", negatives, 0, MOST) if given is None else given.shape[1]
+    both = fill if isinstance(fill, tuple) and len(fill) == 2 else (fill, fill)
+    fills = [check.integer("fill", one, -(1 << 63), (1 << 63) - 1) for one in both]
     folder = None if index_dir is None else os.fspath(index_dir)
     if folder is not None:
         os.makedirs(folder, exist_ok=True)
@@ -164,7 +181,7 @@ def temporal(
         check.choice("how", how, HOW),
         check.choice("key", key, KEYS),
         bool(pending),
-        check.integer("fill", fill, -(1 << 63), (1 << 63) - 1),
+        *fills,
         0 if given is None else given.ctypes.data,
         given,
         folder,

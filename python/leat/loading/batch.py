@@ -18,7 +18,7 @@ from ..data.ragged import Ragged
 from ..data.schema import JSON, STR
 from ..data.sparse import Sparse
 from ..device.table import Rows
-from ..errors import CorruptError
+from ..errors import CorruptError, RangeError
 from ..program import Stack
 from ..stores.beside import Beside
 from . import thd
@@ -173,12 +173,15 @@ def _moved(form: Form, make: Callable[[Any], Any], core: Any) -> Any:
 
 def makers_of(gathered: dict[str, tuple[Rows, str]], numbers: dict[str, Any]) -> dict[str, Any]:
     """How rows become values, by those of the outputs that have their numbers."""
-    return {name: partial(_gathered, rows, numbers[of]) for name, (rows, of) in gathered.items()}
+    return {name: partial(_gathered, name, rows, of, numbers[of]) for name, (rows, of) in gathered.items()}
 
 
-def _gathered(rows: Rows, numbers: Callable[[_leat.Batch], Any], core: _leat.Batch) -> Any:
+def _gathered(name: str, rows: Rows, of: str, numbers: Callable[[_leat.Batch], Any], core: _leat.Batch) -> Any:
     found = numbers(core)
-    return Ragged(rows[found.values], found.offsets) if isinstance(found, Ragged) else rows[found]
+    try:
+        return Ragged(rows[found.values], found.offsets) if isinstance(found, Ragged) else rows[found]
+    except IndexError as e:
+        raise RangeError(f"store {name!r}, by the numbers in {of!r}: {e}") from None
 
 
 def _lacking(batch: Batch, row: int, sample: int, reason: str) -> RowError:

@@ -95,7 +95,9 @@ TEST(what_is_wrong_names_line_and_byte)
     assert_fails("1 2 9007199254740993\n1 2 1.5e15\n", LEAT_EVENTS_PLAIN,
                  "line 1: time 9007199254740993 is too large to stand beside times with a point", 0);
     assert_fails("1 2 3\n1 2 9223372036854775808\n", LEAT_EVENTS_PLAIN,
-                 "line 2: time 9.2233720368547758e+18 is beyond what int64 holds", 6);
+                 "line 2: a time without a point is at least -2^63 and below 2^63", 10);
+    assert_fails("t,src,dst\n1,2,3\n", LEAT_EVENTS_PLAIN, "line 1: columns are src, dst and time, in this order", 0);
+    assert_fails("# x\nrow user item ts\n1 2 3 4\n", LEAT_EVENTS_PLAIN, "line 2: columns are src, dst and time", 4);
     assert_fails("1 2 1.5\n1 2 9007199254740993\n", LEAT_EVENTS_PLAIN, "line 2: time 9007199254740993 is too large", 8);
     struct leat_event_table t;
     for (size_t i = 0; i < 3; i++) {
