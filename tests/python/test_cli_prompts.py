@@ -139,11 +139,28 @@ def test_a_pack_becomes_lines_or_a_pack(tmp_path: Path) -> None:
     assert records[3] == {"custom_id": "6", "n": 6, "tokens": [0] * 9 + [6]}
     results = written(tmp_path / "r.jsonl", [{"custom_id": r["custom_id"], "n": r["n"]} for r in records])
     run(tmp_path / "p.leat", results, "--restore", "--plan", plan, "--out", out, "--quiet")
-    assert sorted(json.loads(line)["n"] for line in out.open()) == list(range(20))
+    assert [json.loads(line)["n"] for line in out.open()] == list(range(20))
     run(tmp_path / "p.leat", "--out", tmp_path / "q.leat", "--quiet")
     packed = package.open(tmp_path / "q.leat")
     assert packed.column("n").tolist() == [r["n"] for r in records]
     assert packed.column("prefix_length").tolist() == [9] * 20
+
+
+def test_results_of_a_pack_with_ids_of_its_own_come_back_in_its_order(tmp_path: Path) -> None:
+    pack, plan, out = tmp_path / "p.leat", tmp_path / "plan.jsonl", tmp_path / "out.jsonl"
+    with package.Writer(pack, {"tokens": package.field("uint16", (None,)), "custom_id": "str"}) as writer:
+        for i in range(20):
+            writer.add(tokens=np.array([i % 2] * 9 + [i], np.uint16), custom_id=f"id {i}")
+    run(pack, "--out", plan, "--quiet")
+    run(pack, plan, "--restore", "--plan", plan, "--out", out, "--quiet")
+    assert [json.loads(line)["custom_id"] for line in out.open()] == [f"id {i}" for i in range(20)]
+    lines = plan.read_text().splitlines(True)
+    plan.write_text("".join(lines[1:]))
+    said = run(pack, plan, "--restore", "--plan", plan, "--out", out, "--overwrite", code=1)
+    assert "has no record with the custom_id 'id 0', of its sample 0" in said
+    plan.write_text("".join(lines) + json.dumps({"custom_id": "x"}) + "\n")
+    said = run(pack, plan, "--restore", "--plan", plan, "--out", out, "--overwrite", code=1)
+    assert "has 21 records, and" in said
 
 
 def test_tokens_are_those_of_a_tokenizer_and_messages_those_of_a_template(batch: Path, tmp_path: Path) -> None:

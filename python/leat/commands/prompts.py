@@ -57,7 +57,8 @@ def _results(paths: list[str], options: Mapping[str, str]) -> int:
         raise ValueError(f"--{name} writes to a file: give --out")
     if not files:
         raise ValueError(f"--{name} takes results: leat prompts SRC RESULTS... --{name} --out FILE")
-    if not is_records(src):
+    pack = None if is_records(src) else src
+    if pack is not None:
         src = options.get("plan", src)
     if not is_records(src):
         raise ValueError(f"the prompts of {src} were written to a file of JSON lines: give that with --plan")
@@ -76,8 +77,9 @@ def _results(paths: list[str], options: Mapping[str, str]) -> int:
                 print(f"leat prompts: the last line of {file.path} is cut off and left out", file=sys.stderr)
         if name == "restore":
             headers = [file.header for file in results.files if file.csv]
-            _write(options["out"], headers[:1], results.in_order())
-            _say(options, f"{options['out']}: {len(prompts):,} results in the order of {src}")
+            order = None if pack is None else _order_of(pack, prompts)
+            _write(options["out"], headers[:1], results.in_order(order))
+            _say(options, f"{options['out']}: {len(prompts):,} results in the order of {paths[0]}")
             return 0
         missing = set(results.missing.tolist())
         if plan is None:
@@ -88,6 +90,29 @@ def _results(paths: list[str], options: Mapping[str, str]) -> int:
         _write(options["out"], [prompts.header] * prompts.csv, rest)
         _say(options, f"{options['out']}: {len(missing):,} of {len(prompts):,} prompts, which have no result yet")
     return 0
+
+
+def _ids_of(ds: Dataset) -> list[str]:
+    """The custom_id of each sample: that of the data set, or the position."""
+    if "custom_id" in ds.schema:
+        return [str(one) for one in ds.column("custom_id")]
+    return [str(i) for i in range(len(ds))]
+
+
+def _order_of(pack: str, plan: Records) -> list[int]:
+    """The record of a plan that each sample of its pack is."""
+    import leat
+
+    from ..errors import BrokenSampleError
+
+    where = {one: i for i, one in enumerate(plan.ids() or [])}
+    ids = _ids_of(leat.open(pack))
+    for i, one in enumerate(ids):
+        if one not in where:
+            raise BrokenSampleError(f"{pack}: {plan.path} has no record with the custom_id {one!r}, of its sample {i}")
+    if len(ids) != len(plan):
+        raise BrokenSampleError(f"{plan.path} has {len(plan):,} records, and {pack} {len(ids):,} samples")
+    return [where[one] for one in ids]
 
 
 # ---- plans -----------------------------------------------------------------------------------------------------------
@@ -169,13 +194,14 @@ def _write_plan(options: Mapping[str, str], records: Records | None, ds: Dataset
 
 
 def _lines_of(ds: Dataset, order: list[int]) -> Iterator[bytes]:
-    """Samples as lines of JSON; the custom_id is the position."""
+    """Samples as lines of JSON, each with a custom_id."""
     import numpy as np
 
+    ids = _ids_of(ds)
     for i in order:
         sample = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in ds[i].items()}
         kept = {name: value for name, value in sample.items() if not isinstance(value, bytes)}
-        yield json.dumps({"custom_id": str(i), **kept}, ensure_ascii=False).encode() + b"\n"
+        yield json.dumps({**kept, "custom_id": ids[i]}, ensure_ascii=False).encode() + b"\n"
 
 
 def _write(path: str, headers: list[bytes], raws: Iterable[bytes]) -> None:

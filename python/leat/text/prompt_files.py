@@ -252,8 +252,8 @@ class Results:
         """Records of `src` without a result."""
         return np.flatnonzero(self.of[:, 0] < 0)
 
-    def in_order(self) -> Iterator[bytes]:
-        """The results in the order of `src`.
+    def in_order(self, order: Sequence[int] | None = None) -> Iterator[bytes]:
+        """The results in the order of `src`, or of numbers of its records.
 
         Raises:
             BrokenSampleError: some are missing.
@@ -264,4 +264,5 @@ class Results:
                 f"{self.src.place(int(missing[0]))}: there is no result for this record, the first of "
                 f"{len(missing):,}: leat prompts --resume writes what is missing"
             )
-        return (self.files[f].raw(int(k)) for f, k in self.of)
+        of = self.of if order is None else self.of[np.asarray(order, np.int64)]
+        return (self.files[f].raw(int(k)) for f, k in of)
