@@ -113,6 +113,37 @@ def test_results_without_ids_are_known_by_the_line_of_the_plan(tmp_path: Path) -
     assert rest.read_text() == "".join(plan.read_text().splitlines(True)[11:])
 
 
+def test_one_record_or_result_without_an_id_is_an_error_not_a_matter_of_lines(tmp_path: Path) -> None:
+    src, plan, results, out = (tmp_path / f"{name}.jsonl" for name in ("src", "plan", "results", "out"))
+    records: list[dict[str, Any]] = [{"custom_id": f"r{i}", "prompt": "ab"[i % 2] * 9 + str(i)} for i in range(6)]
+    del records[3]["custom_id"]
+    written(src, records)
+    run(src, "--out", plan, "--quiet")
+    written(results, [{"custom_id": f"r{i}"} for i in range(6)])
+    for given_plan in ((), ("--plan", plan)):
+        for name in ("--restore", "--resume"):
+            said = run(src, results, name, *given_plan, "--out", out, code=1)
+            assert "src.jsonl, line 4, byte" in said
+            assert "the record has no custom_id, and the result in" in said
+            assert "results.jsonl, line 1, byte 0 has 'r0'" in said
+    written(results, [{"n": i} for i in range(6)])
+    said = run(src, results, "--restore", "--out", out, code=2)
+    assert "src.jsonl, line 4, byte" in said
+    assert "--plan names the file" in said
+    run(src, results, "--restore", "--plan", plan, "--out", out, "--quiet")
+    order = [records.index(json.loads(line)) for line in plan.open()]
+    assert [json.loads(line)["n"] for line in out.open()] == [order.index(i) for i in range(6)]
+
+
+def test_results_known_by_line_are_read_too(tmp_path: Path) -> None:
+    src, plan, results, out = (tmp_path / f"{name}.jsonl" for name in ("src", "plan", "results", "out"))
+    written(src, [{"prompt": "a"}, {"prompt": "b"}])
+    run(src, "--out", plan, "--quiet")
+    results.write_text('{"to": 1}\nno JSON\n')
+    said = run(src, results, "--restore", "--plan", plan, "--out", out, code=1)
+    assert "results.jsonl, line 2, byte 10: the line is no JSON" in said
+
+
 def test_records_of_csv_may_have_lines_and_quotes(tmp_path: Path) -> None:
     src, plan, out = tmp_path / "src.csv", tmp_path / "plan.csv", tmp_path / "out.csv"
     rows = [[str(i), HEADS[i % 3] + f'\nsay "{i % 7}", please'] for i in range(25)]

@@ -105,7 +105,7 @@ def _order_of(pack: str, plan: Records) -> list[int]:
 
     from ..errors import BrokenSampleError
 
-    where = {one: i for i, one in enumerate(plan.ids() or [])}
+    where = {one: i for i, one in enumerate(plan.ids())}
     ids = _ids_of(leat.open(pack))
     for i, one in enumerate(ids):
         if one not in where:

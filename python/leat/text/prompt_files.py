@@ -6,7 +6,7 @@ from __future__ import annotations
 import csv
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -159,23 +159,23 @@ class Records:
             return found
         raise BrokenSampleError(f"{self.place(i)}: custom_id is a text, not {found!r:.80}")
 
-    def ids(self) -> list[str] | None:
-        """Those of all records; None: not all have one.
+    def ids(self) -> list[str | None]:
+        """Those of all records; None: the record has none.
 
         Raises:
             BrokenSampleError: two records have the same.
         """
-        if self.csv and "custom_id" not in self.columns:
-            return None
+        ids: list[str | None] = []
         found: dict[str, int] = {}
         for i, raw in enumerate(self.raws()):
             one = self.id_of(i, raw)
+            ids.append(one)
             if one is None:
-                return None
+                continue
             if one in found:
                 raise BrokenSampleError(f"{self.place(i)}: custom_id {one!r} stands in {self.place(found[one])}, too")
             found[one] = i
-        return list(found)
+        return ids
 
 
 def placed(plan: Records, src: Records) -> Numbers:
@@ -205,24 +205,41 @@ class Results:
     """Results of prompts, in one or several files, each of a record of `src`.
 
     Args:
-        plan: the file that the engine was given; None: results are known by ``custom_id``.
+        plan: the file that the engine was given, for results without a ``custom_id``.
+
+    Raises:
+        BrokenSampleError: a result is unknown, or a record has two; some have a ``custom_id`` and others none.
+        ValueError: nothing says of which record a result is.
     """
 
     def __init__(self, src: Records, plan: Records | None, files: Sequence[Records]) -> None:
         self.src, self.files = src, files
         self.of = np.full((len(src), 2), -1, np.int64)  #: the file and the record of each one's result
         ids = src.ids()
-        if ids is not None:
+        if None not in ids:
             self._by_id({one: i for i, one in enumerate(ids)})
-        elif plan is None:
+            return
+        without = ids.index(None)
+        self._have_no_ids(without)
+        if plan is None:
             raise ValueError(
-                f"the records of {src.path} have no custom_id, so that results are known by their lines: --plan names "
-                "the file that leat prompts has written for the engine"
+                f"{src.place(without)}: the record has no custom_id, so that results are known by their lines: --plan "
+                "names the file that leat prompts has written for the engine"
             )
-        else:
-            self._by_line(placed(plan, src), plan)
+        self._by_line(placed(plan, src), plan)
 
-    def _by_id(self, known: dict[str, int]) -> None:
+    def _have_no_ids(self, without: int) -> None:
+        """Lines would mix up results that have ids, which come in any order."""
+        for file in self.files:
+            for k, raw in enumerate(file.raws()):
+                one = file.id_of(k, raw)
+                if one is not None:
+                    raise BrokenSampleError(
+                        f"{self.src.place(without)}: the record has no custom_id, and the result in {file.place(k)} has "
+                        f"{one!r}: either all records have one, or no result"
+                    )
+
+    def _by_id(self, known: Mapping[str | None, int]) -> None:
         for f, file in enumerate(self.files):
             for k, raw in enumerate(file.raws()):
                 one = file.id_of(k, raw)
