@@ -98,6 +98,25 @@ def test_after_a_crash_what_is_missing_is_written_and_all_come_back(batch: Path,
     assert [json.loads(line)["to"] for line in out.open()] == list(range(60))
 
 
+def test_results_of_csv_that_a_crash_has_cut_are_left_out(tmp_path: Path) -> None:
+    src, first, second = tmp_path / "src.jsonl", tmp_path / "first.csv", tmp_path / "second.csv"
+    rest, out = tmp_path / "rest.jsonl", tmp_path / "out.csv"
+    written(src, [{"custom_id": f"r{i}", "prompt": f"a{i}"} for i in range(4)])
+    rows = ["custom_id,said\r\n", *(f'r{i},"say ""{i}""\nend"\r\n' for i in range(4))]
+    whole = "".join(rows).encode()
+    for length in range(0, len(whole), 7):
+        first.write_bytes(whole[:length])
+        ends = np.cumsum([len(row) for row in rows])
+        done = max(int(np.searchsorted(ends, length, "right")) - 1, 0)
+        begin = max((int(end) for end in ends if end <= length), default=0)
+        said = run(src, first, "--resume", "--out", rest, "--overwrite", "--quiet")
+        assert rest.read_text() == "".join(src.read_text().splitlines(True)[done:])
+        assert (f"first.csv, from byte {begin} on, is cut off and left out" in said) == (begin < length)
+        second.write_text("".join([rows[0], *rows[1 + done :]]), newline="")
+        said = run(src, first, second, "--restore", "--out", out, "--overwrite", "--quiet")
+        assert out.read_bytes() == whole
+
+
 def test_results_without_ids_are_known_by_the_line_of_the_plan(tmp_path: Path) -> None:
     src, plan, out, rest = (tmp_path / f"{name}.jsonl" for name in ("src", "plan", "out", "rest"))
     texts = [HEADS[i % 3] + str(i // 6) for i in range(30)]  # equal ones among them

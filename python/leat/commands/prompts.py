@@ -73,10 +73,11 @@ def _results(paths: list[str], options: Mapping[str, str]) -> int:
         plan = records(options["plan"]) if "plan" in options else None
         results = Results(prompts, plan, [records(path, cut=True) for path in files])
         for file in results.files:
-            if file.was_cut:
-                print(f"leat prompts: the last line of {file.path} is cut off and left out", file=sys.stderr)
+            if file.was_cut is not None:
+                said = f"the last line of {file.path}, from byte {file.was_cut} on, is cut off and left out"
+                print(f"leat prompts: {said}{'; if it is whole, end it' * file.csv}", file=sys.stderr)
         if name == "restore":
-            headers = [file.header for file in results.files if file.csv]
+            headers = [file.header for file in results.files if file.header]
             order = None if pack is None else _order_of(pack, prompts)
             _write(options["out"], headers[:1], results.in_order(order))
             _say(options, f"{options['out']}: {len(prompts):,} results in the order of {paths[0]}")

@@ -25,8 +25,8 @@ class Records:
 
     Args:
         path: its name ends with ``.csv`` if it is that.
-        cut: a record at the end that is no whole one is left out (:attr:`was_cut`), as of an engine that was stopped
-            while it wrote.
+        cut: a record at the end that is no whole one is left out (:attr:`was_cut` is its byte), as of an engine that
+            was stopped while it wrote. One of CSV is whole with its line end only: a value may end anywhere.
     """
 
     def __init__(self, path: str, cut: bool = False) -> None:
@@ -34,10 +34,11 @@ class Records:
         if path.lower().endswith((".gz", ".zst")):
             raise ValueError(f"{path} is compressed: unpack it first, so that its lines can be written as they are")
         self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        self.header, self.columns, self.was_cut = b"", list[str](), False
-        self._begins, self._ends = self._found()
+        self.header, self.columns = b"", list[str]()
+        self.was_cut: int | None = None
         self._lines: Numbers | None = None
-        if cut:
+        self._begins, self._ends = self._found(cut and self.csv)
+        if cut and not self.csv:
             self._leave_out_cut()
 
     def close(self) -> None:
@@ -46,7 +47,8 @@ class Records:
     def __len__(self) -> int:
         return len(self._begins)
 
-    def _found(self) -> tuple[Numbers, Numbers]:
+    def _found(self, whole: bool) -> tuple[Numbers, Numbers]:
+        """Where records begin and end. `whole`: one without its line end is left out."""
         ends: list[Numbers] = []
         room, at, quoted = np.empty(PART, np.uint64), 0, False
         while part := os.pread(self._file, PART, at):
@@ -54,15 +56,17 @@ class Records:
             ends.append(room[:n].astype(np.int64) + at)
             at += len(part)
         found = np.concatenate(ends) if ends else np.empty(0, np.int64)
-        if quoted:
-            begin = int(found[-1]) if len(found) else 0
+        last = int(found[-1]) if len(found) else 0
+        if last < at and whole:
+            self.was_cut = last
+        elif quoted:
             raise BrokenSampleError(
-                f"{self.path}, byte {begin}: a quote of this record is not closed before the file ends"
+                f"{self.path}, byte {last}: a quote of this record is not closed before the file ends"
             )
-        if at and (not len(found) or found[-1] != at):
+        elif last < at:
             found = np.append(found, at)
         begins = np.concatenate([np.zeros(1, np.int64), found[:-1]]) if len(found) else found
-        if self.csv:
+        if self.csv and not (whole and not len(found)):
             begins, found = self._behind_header(begins, found)
         short = np.flatnonzero(found - begins <= 8)
         blank = [int(i) for i in short if not os.pread(self._file, 8, int(begins[i]))[: found[i] - begins[i]].strip()]
@@ -84,7 +88,7 @@ class Records:
         try:
             self.record(len(self) - 1)
         except BrokenSampleError:
-            self.was_cut = True
+            self.was_cut = int(self._begins[-1])
             self._begins, self._ends = self._begins[:-1], self._ends[:-1]
 
     def raw(self, i: int, as_it_is: bool = False) -> bytes:
@@ -235,8 +239,8 @@ class Results:
                 one = file.id_of(k, raw)
                 if one is not None:
                     raise BrokenSampleError(
-                        f"{self.src.place(without)}: the record has no custom_id, and the result in {file.place(k)} has "
-                        f"{one!r}: either all records have one, or no result"
+                        f"{self.src.place(without)}: the record has no custom_id, and the result in {file.place(k)} "
+                        f"has {one!r}: either all records have one, or no result"
                     )
 
     def _by_id(self, known: Mapping[str | None, int]) -> None:
