@@ -117,6 +117,23 @@ def test_results_of_csv_that_a_crash_has_cut_are_left_out(tmp_path: Path) -> Non
         assert out.read_bytes() == whole
 
 
+def test_results_of_different_forms_are_refused(tmp_path: Path) -> None:
+    src, out = written(tmp_path / "src.jsonl", [{"custom_id": one} for one in "ab"]), tmp_path / "out"
+    (tmp_path / "1.csv").write_text("custom_id,said\na,1\n")
+    (tmp_path / "2.csv").write_text("said,custom_id\n2,b\n")
+    written(tmp_path / "2.jsonl", [{"custom_id": "b"}])
+    for second, said in [
+        ("2.csv", "2.csv has the columns ['said', 'custom_id'], and"),
+        ("2.jsonl", "1.csv is CSV, and"),
+    ]:
+        for name in ("--restore", "--resume"):
+            found = run(src, tmp_path / "1.csv", tmp_path / second, name, "--out", out, code=2)
+            assert said in found
+            assert "1.csv" in found
+            assert second in found
+            assert not out.exists()
+
+
 def test_results_without_ids_are_known_by_the_line_of_the_plan(tmp_path: Path) -> None:
     src, plan, out, rest = (tmp_path / f"{name}.jsonl" for name in ("src", "plan", "out", "rest"))
     texts = [HEADS[i % 3] + str(i // 6) for i in range(30)]  # equal ones among them

@@ -213,11 +213,12 @@ class Results:
 
     Raises:
         BrokenSampleError: a result is unknown, or a record has two; some have a ``custom_id`` and others none.
-        ValueError: nothing says of which record a result is.
+        ValueError: nothing says of which record a result is, or files are of different forms.
     """
 
     def __init__(self, src: Records, plan: Records | None, files: Sequence[Records]) -> None:
         self.src, self.files = src, files
+        self._have_one_form()
         self.of = np.full((len(src), 2), -1, np.int64)  #: the file and the record of each one's result
         ids = src.ids()
         if None not in ids:
@@ -231,6 +232,19 @@ class Results:
                 "names the file that leat prompts has written for the engine"
             )
         self._by_line(placed(plan, src), plan)
+
+    def _have_one_form(self) -> None:
+        """Files of other columns, or JSON lines and CSV, make no one file."""
+        known = [file for file in self.files if file.columns or not file.csv]  # others were cut in their header
+        for file in known[1:]:
+            if file.csv != known[0].csv:
+                forms = ["CSV" if one.csv else "JSON lines" for one in (known[0], file)]
+                raise ValueError(f"{known[0].path} is {forms[0]}, and {file.path} {forms[1]}: results are of one form")
+            if file.columns != known[0].columns:
+                raise ValueError(
+                    f"{file.path} has the columns {file.columns!r:.200}, and {known[0].path} {known[0].columns!r:.200}: "
+                    "results have one header"
+                )
 
     def _have_no_ids(self, without: int) -> None:
         """Lines would mix up results that have ids, which come in any order."""
