@@ -213,6 +213,26 @@ def test_a_pack_becomes_lines_or_a_pack(tmp_path: Path) -> None:
     assert packed.column("prefix_length").tolist() == [9] * 20
 
 
+def test_prompts_of_bytes_are_texts_of_the_plan_and_json_has_no_nan(tmp_path: Path) -> None:
+    pack, plan = tmp_path / "p.leat", tmp_path / "plan.jsonl"
+    fields = {"tokens": package.field("bytes"), "x": package.field("float32"), "v": package.field("float64", (None,))}
+    prompts = ["größe".encode(), b"", b"abc", b"a\xff"]
+    for n in (3, 4):
+        with package.Writer(pack, fields, overwrite=True) as writer:
+            for i, prompt in enumerate(prompts[:n]):
+                writer.add(tokens=prompt, x=[0.5, np.nan, np.inf][i % 3], v=np.array([-np.inf, 2.0][i % 2 :]))
+        if n == 3:
+            run(pack, "--out", plan, "--quiet")
+    assert sorted(map(json.loads, plan.open()), key=lambda record: record["custom_id"]) == [
+        {"custom_id": "0", "tokens": "größe", "x": 0.5, "v": [None, 2.0]},
+        {"custom_id": "1", "tokens": "", "x": None, "v": [2.0]},
+        {"custom_id": "2", "tokens": "abc", "x": None, "v": [None, 2.0]},
+    ]
+    assert "NaN" not in plan.read_text()
+    said = run(pack, "--out", plan, "--overwrite", code=2)
+    assert "p.leat, sample 3: field 'tokens': its byte 1 is no UTF-8" in said
+
+
 def test_results_of_a_pack_with_ids_of_its_own_come_back_in_its_order(tmp_path: Path) -> None:
     pack, plan, out = tmp_path / "p.leat", tmp_path / "plan.jsonl", tmp_path / "out.jsonl"
     with package.Writer(pack, {"tokens": package.field("uint16", (None,)), "custom_id": "str"}) as writer:

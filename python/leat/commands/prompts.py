@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import re
 import sys
@@ -181,7 +182,7 @@ def _write_plan(options: Mapping[str, str], records: Records | None, ds: Dataset
     if records is not None:
         _write(out, [records.header] * records.csv, (records.raw(i) for i in order))
     elif is_records(out):
-        _write(out, [], _lines_of(ds, order))
+        _write(out, [], _lines_of(options["src"], ds, order))
     else:
         fields = {name: field for name, field in found.schema.items() if not field.derived}
         with leat.Writer(out, fields, metadata=ds.metadata or None, overwrite=True) as writer:
@@ -194,15 +195,35 @@ def _write_plan(options: Mapping[str, str], records: Records | None, ds: Dataset
     )
 
 
-def _lines_of(ds: Dataset, order: list[int]) -> Iterator[bytes]:
+def _lines_of(src: str, ds: Dataset, order: list[int]) -> Iterator[bytes]:
     """Samples as lines of JSON, each with a custom_id."""
-    import numpy as np
-
     ids = _ids_of(ds)
     for i in order:
-        sample = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in ds[i].items()}
-        kept = {name: value for name, value in sample.items() if not isinstance(value, bytes)}
-        yield json.dumps({**kept, "custom_id": ids[i]}, ensure_ascii=False).encode() + b"\n"
+        sample = {name: _plain(value, f"{src}, sample {i}: field {name!r}") for name, value in ds[i].items()}
+        yield json.dumps({**sample, "custom_id": ids[i]}, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+
+
+def _plain(value: Any, place: str) -> Any:
+    """A value as JSON has it; of a number that is not finite, null."""
+    import numpy as np
+
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError as e:
+            raise ValueError(
+                f"{place}: its byte {e.start} is no UTF-8, so it is no text of JSON: write a pack (--out FILE.leat)"
+            ) from None
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind == "f" and not (finite := np.isfinite(value)).all():
+            value = value.astype(object)
+            value[~finite] = None
+        return value.tolist()
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, (str, int)):
+        return value
+    raise TypeError(f"{place}: JSON has no {type(value).__name__}: write a pack (--out FILE.leat)")
 
 
 def _write(path: str, headers: list[bytes], raws: Iterable[bytes]) -> None:

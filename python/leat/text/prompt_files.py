@@ -242,8 +242,8 @@ class Results:
                 raise ValueError(f"{known[0].path} is {forms[0]}, and {file.path} {forms[1]}: results are of one form")
             if file.columns != known[0].columns:
                 raise ValueError(
-                    f"{file.path} has the columns {file.columns!r:.200}, and {known[0].path} {known[0].columns!r:.200}: "
-                    "results have one header"
+                    f"{file.path} has the columns {file.columns!r:.200}, and {known[0].path} "
+                    f"{known[0].columns!r:.200}: results have one header"
                 )
 
     def _have_no_ids(self, without: int) -> None:
