@@ -80,6 +80,14 @@ def test_groups_stand_by_what_they_decode(batch: Path, tmp_path: Path) -> None:
     assert rates == sorted(rates, reverse=True)
 
 
+@pytest.mark.parametrize("number", ["Infinity", "-Infinity", "NaN", "2.5", "-1", "4294967296", "true", "null", '"x"'])
+def test_a_number_of_tokens_that_is_none_is_named_by_line(tmp_path: Path, number: str) -> None:
+    src = tmp_path / "src.jsonl"
+    src.write_text('{"prompt": "a", "n": 3.0}\n{"prompt": "b", "n": "7"}\n{"prompt": "c", "n": ' + number + "}\n")
+    said = run(src, "--out", tmp_path / "out.jsonl", "--decode", "n", code=1)
+    assert "src.jsonl, line 3, byte 52: n is a whole number of tokens" in said
+
+
 def test_after_a_crash_what_is_missing_is_written_and_all_come_back(batch: Path, tmp_path: Path) -> None:
     plan, rest, out = (tmp_path / f"{name}.jsonl" for name in ("plan", "rest", "out"))
     run(batch, "--out", plan, "--quiet")

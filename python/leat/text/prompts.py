@@ -103,10 +103,11 @@ def _decode_of(record: Mapping[str, Any], name: str, place: Callable[[], str]) -
     found: Any = _member(record, name)
     try:
         number = int(found)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = -1
-    if isinstance(found, bool) or not 0 <= number <= MOST_DECODE:
-        raise BrokenSampleError(f"{place()}: {name} is a number of tokens from 0 to 2^32 - 1, not {found!r:.80}")
+    part = isinstance(found, float) and number != found
+    if part or isinstance(found, bool) or not 0 <= number <= MOST_DECODE:
+        raise BrokenSampleError(f"{place()}: {name} is a whole number of tokens from 0 to 2^32 - 1, not {found!r:.80}")
     return number
 
 
