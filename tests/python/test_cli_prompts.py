@@ -203,6 +203,15 @@ def test_records_of_csv_may_have_lines_and_quotes(tmp_path: Path) -> None:
     assert out.read_bytes() == src.read_bytes()
 
 
+def test_values_of_csv_may_be_long(tmp_path: Path) -> None:
+    src, plan = tmp_path / "src.csv", tmp_path / "plan.csv"
+    most = csv.field_size_limit()
+    src.write_text(f'custom_id,prompt\nb,"{"b" * 200_000}"\na,{"a" * 131_073}\n')
+    run(src, "--out", plan, "--quiet")
+    assert [len(line) for line in plan.open()] == [17, 131_076, 200_005]
+    assert csv.field_size_limit() == most
+
+
 def test_a_pack_becomes_lines_or_a_pack(tmp_path: Path) -> None:
     with package.Writer(tmp_path / "p.leat", {"tokens": package.field("uint16", (None,)), "n": "int64"}) as writer:
         for i in range(20):

@@ -149,12 +149,16 @@ class Records:
 
     def _values(self, raw: bytes, place: Any) -> list[str]:
         where = place if isinstance(place, str) else None
+        most = csv.field_size_limit()  # of the whole process
         try:
+            csv.field_size_limit(max(most, len(raw)))
             return next(csv.reader([raw.decode().rstrip("\r\n")], strict=True), [])
         except UnicodeDecodeError as e:
             raise BrokenSampleError(f"{where or place()}: byte {e.start} of the record is no UTF-8") from None
         except csv.Error as e:
             raise BrokenSampleError(f"{where or place()}: the record is no CSV: {e}") from None
+        finally:
+            csv.field_size_limit(most)
 
     def id_of(self, i: int, raw: bytes | None = None) -> str | None:
         """Its ``custom_id``, if it has one."""
