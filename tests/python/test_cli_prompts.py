@@ -290,6 +290,13 @@ def test_a_cache_is_simulated_without_a_plan(batch: Path) -> None:
         assert "--simulate" in run(batch, "--simulate", wrong, code=2)
 
 
+@pytest.mark.parametrize("block", [1, 3, 16, 64])
+def test_no_cache_saves_more_than_one_of_its_blocks_can(batch: Path, block: int) -> None:
+    said = [run(batch, "--simulate", f"lru=100000,block={block}", *more) for more in ((), ("--block", 16))]
+    assert said[0].splitlines()[1].split()[-1] == said[0].splitlines()[-1].split()[-1]
+    assert said[0].splitlines()[-1] == said[1].splitlines()[-1]
+
+
 BROKEN = [
     ('{"prompt": "a"}\n{"prompt": \n', "line 2, byte 16: the line is no JSON"),
     ('{"prompt": "a"}\n\n[1]\n', "line 3, byte 17: the line is JSON, but no object"),

@@ -139,7 +139,7 @@ def _plan(src: str, options: Mapping[str, str]) -> int:
         if "out" in options:
             _write_plan(options, records, ds, found)
     if cache is not None:
-        _simulate(found, cache)
+        _simulate(found, cache, block)
     return 0
 
 
@@ -266,13 +266,15 @@ def _cache(text: str) -> tuple[str, int, int]:
     return given["lru"], size // kv if is_bytes else size, block
 
 
-def _simulate(found: Prompts, cache: tuple[str, int, int]) -> None:
+def _simulate(found: Prompts, cache: tuple[str, int, int], grouped: int) -> None:
+    """`grouped`: the tokens of a block that the prompts were grouped by."""
     name, tokens, block = cache
     saved = found.simulate(tokens, block)
     print(f"a cache of {name} (lru, blocks of {block}, {tokens:,} tokens) saves of {found.tokens[0]:,} tokens")
     for order, part in zip(("as they came", "sorted", "grouped"), saved, strict=True):
         print(f"  {order:12} {100 * part:5.1f}%")
-    print(f"  {'at most':12} {100 * found.optimum:5.1f}%")
+    most = found.optimum if block == grouped else found.simulate(found.tokens[0], block).grouped  # all fit
+    print(f"  {'at most':12} {100 * most:5.1f}%")
 
 
 # ---- what is shared --------------------------------------------------------------------------------------------------
