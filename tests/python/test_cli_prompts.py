@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import json
+import os
 import random
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 
 import leat as package
 from leat.commands import prompts as commands
+from leat.text.prompt_files import Records
 
 HEADS = [f"You are helper {i}. " * 12 for i in range(4)]
 
@@ -314,6 +316,15 @@ def test_a_broken_record_is_named_by_file_line_and_byte(tmp_path: Path, text: st
     found = run(tmp_path / "src.jsonl", "--out", tmp_path / "out.jsonl", "--quiet", code=1)
     assert f"src.jsonl, {said}" in found
     assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_a_file_that_becomes_shorter_is_an_error(tmp_path: Path) -> None:
+    path = written(tmp_path / "src.jsonl", [{"prompt": i} for i in range(9)])
+    with contextlib.closing(Records(str(path))) as records:
+        assert b"".join(records.raws()) == path.read_bytes()
+        os.truncate(path, 50)
+        with pytest.raises(package.BrokenSampleError, match="has become shorter while it was read"):
+            list(records.raws())
 
 
 def test_results_that_are_unknown_or_there_twice_are_named(batch: Path, tmp_path: Path) -> None:

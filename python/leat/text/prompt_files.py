@@ -93,11 +93,14 @@ class Records:
 
     def raw(self, i: int, as_it_is: bool = False) -> bytes:
         """The bytes of a record, with the line end that the last one may lack."""
-        begin, end = int(self._begins[i]), int(self._ends[i])
+        found = self._part(int(self._begins[i]), int(self._ends[i]))
+        return found if as_it_is or found.endswith(b"\n") else found + b"\n"
+
+    def _part(self, begin: int, end: int) -> bytes:
         found = os.pread(self._file, end - begin, begin)
         if len(found) != end - begin:
             raise BrokenSampleError(f"{self.path} has become shorter while it was read")
-        return found if as_it_is or found.endswith(b"\n") else found + b"\n"
+        return found
 
     def raws(self) -> Iterator[bytes]:
         """All of them, in the order of the file."""
@@ -105,7 +108,7 @@ class Records:
         while i < len(self):
             begin = int(self._begins[i])
             n = max(int(np.searchsorted(self._ends, begin + AHEAD, "right")), i + 1)
-            part = os.pread(self._file, int(self._ends[n - 1]) - begin, begin)
+            part = self._part(begin, int(self._ends[n - 1]))
             for k in range(i, n):
                 one = part[int(self._begins[k]) - begin : int(self._ends[k]) - begin]
                 yield one if one.endswith(b"\n") else one + b"\n"
