@@ -232,6 +232,18 @@ def test_a_pack_becomes_lines_or_a_pack(tmp_path: Path) -> None:
     assert packed.column("prefix_length").tolist() == [9] * 20
 
 
+def test_texts_are_not_made_of_packs_and_their_field_is_found(tmp_path: Path) -> None:
+    with package.Writer(tmp_path / "p.leat", {"tokens": package.field("uint16", (None,))}) as writer:
+        for i in range(20):
+            writer.add(tokens=np.array([i % 2] * 9 + [i], np.uint16))
+    for name in ("--tokenizer", "--template"):
+        said = run(tmp_path / "p.leat", name, tmp_path, "--out", tmp_path / "plan.jsonl", code=2)
+        assert f"{name}: " in said
+        assert "p.leat has tokens already" in said
+    shown = leat_here("stats", tmp_path / "p.leat", "--prompts", "auto").stdout
+    assert shown.splitlines()[0].startswith("20 prompts")
+
+
 def test_prompts_of_bytes_are_texts_of_the_plan_and_json_has_no_nan(tmp_path: Path) -> None:
     pack, plan = tmp_path / "p.leat", tmp_path / "plan.jsonl"
     fields = {"tokens": package.field("bytes"), "x": package.field("float32"), "v": package.field("float64", (None,))}

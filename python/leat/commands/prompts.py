@@ -125,6 +125,13 @@ def _plan(src: str, options: Mapping[str, str]) -> int:
 
     if not any(name in options for name in ("out", "simulate")):
         raise ValueError("--out names the file to write, and --simulate says what a cache would save: give one of them")
+    if not is_records(src):
+        texts = [f"--{name}" for name in ("tokenizer", "template") if name in options]
+        if texts:
+            raise ValueError(
+                f"{' and '.join(texts)}: {src} has tokens already, which are taken as they are. Tokens are made of the "
+                "texts of a .jsonl or .csv file, or by leat pack --tokenizer"
+            )
     cache = _cache(options["simulate"]) if "simulate" in options else None
     block = int(options.get("block", 1 if cache is None else cache[2]))
     with contextlib.ExitStack() as opened:
@@ -287,7 +294,7 @@ def shown(options: Mapping[str, str]) -> int:
 
     with contextlib.ExitStack() as opened:
         given = {**options, "field": options["prompts"], "quiet": "yes"}
-        if is_records(options["src"]) and options["prompts"] == "auto":
+        if options["prompts"] == "auto":
             del given["field"]
         _, ds, name, _ = _read(options["src"], given, opened)
         if "where" in options:
