@@ -46,8 +46,9 @@ struct leat_prompts_options {
  * computes the fewest tokens, where a group costs its prefix once and the rest of each prompt; with fewest prefixes, if
  * several are equal. Prompts that share nothing worth a prefix are a group with the prefix 0. Groups are contiguous, by
  * their prefix in the order of a walk through the tree of all prefixes, depth first; a group's own prompts come before
- * groups whose prefix goes on from its own. Prompts of a group stand by rising tokens, equal ones by position. With
- * `decode`, groups stand by falling (sum of decode) / (tokens, the prefix counted once), ties in the order above.
+ * groups whose prefix goes on from its own. Prompts of a group stand by rising tokens, equal ones by position; tokens
+ * of signed fields rise as unsigned numbers, negative ones last. With `decode`, groups stand by falling (sum of decode)
+ * / (tokens, the prefix counted once), ties in the order above.
  *
  * Tokens are read in place: values in memory, and files that can be mapped, whose checksums are compared once at the
  * begin. Others are copied to memory while this runs. Beside them it takes 24 bytes a prompt, and 12 to 28 more for

@@ -48,7 +48,7 @@ static int find_field(const struct leat_dataset *d, const char *name, size_t *fi
     if (!list && f->kind != LEAT_KIND_BYTES)
         return leat_fail(error, LEAT_E_TYPE,
                          "field \"%s\" is no list of integers that varies in length: prompts are tokens, such as int32 "
-                         "(None,). Texts become tokens by leat.Tokenizer, or by the command leat prompts",
+                         "(None,). Texts become tokens by leat.tokenize, or by the command leat prompts",
                          f->name);
     *width = list ? (unsigned)leat_dtype_size(f->dtype) : 1;
     return LEAT_OK;

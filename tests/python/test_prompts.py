@@ -109,9 +109,15 @@ def test_results_that_are_missing_or_too_many_are_named() -> None:
         g.restore({i: i for i in range(61)})
 
 
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64"])
+def test_negative_tokens_come_last(dtype: str) -> None:
+    g = leat.group_prompts(dataset([[-1], [5], [-7], [0]], dtype), "tokens")
+    assert g.order.tolist() == [3, 1, 2, 0]
+
+
 def test_what_is_no_prompt_or_no_count_is_refused() -> None:
     ds = dataset(PROMPTS, n=range(60))
-    with pytest.raises(TypeError, match="no list of integers that varies"):
+    with pytest.raises(TypeError, match=r"no list of integers that varies.* tokens by leat\.tokenize, or"):
         leat.group_prompts(ds, "n")
     with pytest.raises(KeyError, match="no field 'prompt'"):
         leat.group_prompts(ds, "prompt")

@@ -197,8 +197,9 @@ def group_prompts(
     the one that computes the fewest tokens, if each group's prefix is computed once: the best two levels, found
     exactly. A prompt that shares nothing worth it is in a group with the prefix 0. Groups are contiguous, in the order
     of a walk through the tree of all prefixes, depth first; a group's own prompts come before groups whose prefix goes
-    on from its own. Prompts of a group stand by rising tokens, equal ones by position. So a cache that keeps only the
-    last few prompts finds nearly all that is shared, at any depth (docs/prompts.md).
+    on from its own. Prompts of a group stand by rising tokens (negative ones last, as unsigned numbers), equal ones by
+    position. So a cache that keeps only the last few prompts finds nearly all that is shared, at any depth
+    (docs/prompts.md).
 
     Tokens are read where they lie, in memory or in a mapped file. Beside them it takes 24 bytes a prompt.
 
