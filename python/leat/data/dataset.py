@@ -260,7 +260,7 @@ class Dataset:
             each = _schema.step_of(field)
         elif field.kind not in ("bytes", "str"):
             raise TypeError(f"field {name!r} is {field}, which does not vary in length")
-        return np.asarray(self._handle.column(index, False, True)).astype(np.int64) // max(each, 1)
+        return np.floor_divide(self._handle.column(index, False, True), max(each, 1), dtype=np.int64, casting="unsafe")
 
     def _find(self, name: str) -> tuple[int, Field]:
         for i, (n, field) in enumerate(self._fields):

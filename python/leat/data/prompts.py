@@ -13,6 +13,7 @@ from .dataset import Dataset, no_dataset
 from .ragged import Ragged
 
 MOST_DECODE = (1 << 32) - 1
+PART = 1 << 16  #: prompts whose own tokens are counted at a time
 _GROUP = np.dtype([("first", np.int64), ("count", np.int64), ("prefix", np.int64)])
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
@@ -134,9 +135,13 @@ class Prompts(Dataset):
     def own_tokens(self) -> np.ndarray[Any, np.dtype[np.uint64]]:
         """Of each prompt, in order, the tokens behind its group's prefix, and those that it is answered by."""
         lengths = self._lengths_of(self.field)
-        lengths -= np.repeat(self.groups.prefix, self.groups["count"])
-        if self.decode is not None:
-            lengths += self.decode[self._order]
+        first = np.ascontiguousarray(self.groups["first"])
+        for begin in range(0, len(lengths), PART):  # other arrays of all prompts would double the memory
+            part = lengths[begin : begin + PART]
+            groups = np.searchsorted(first, np.arange(begin, begin + len(part)), "right") - 1
+            part -= self.groups["prefix"][groups]
+            if self.decode is not None:
+                part += self.decode[self._order[begin : begin + PART]]
         return lengths.view(np.uint64)
 
     def __reduce__(self) -> tuple[Any, ...]:
