@@ -74,6 +74,27 @@ MUTATIONS = [
         ("py:test_cli_prompts.py::test_results_that_are_unknown_or_there_twice_are_named",),
     ),
     Mutation(
+        "records with ids are known by line, as one has none",
+        "python/leat/text/prompt_files.py",
+        "        self._have_no_ids(without)\n",
+        "",
+        ("py:test_cli_prompts.py::test_one_record_or_result_without_an_id_is_an_error_not_a_matter_of_lines",),
+    ),
+    Mutation(
+        "results of a pack are restored in the order of its plan",
+        "python/leat/commands/prompts.py",
+        "results.in_order(order)",
+        "results.in_order()",
+        ("py:test_cli_prompts.py::test_a_pack_becomes_lines_or_a_pack",),
+    ),
+    Mutation(
+        "a value of CSV that is cut off is a result",
+        "python/leat/text/prompt_files.py",
+        "        if last < at and whole:\n",
+        "        if quoted and whole:\n",
+        ("py:test_cli_prompts.py::test_results_of_csv_that_a_crash_has_cut_are_left_out",),
+    ),
+    Mutation(
         "a result that is cut off counts as one",
         "python/leat/text/prompt_files.py",
         "            self._begins, self._ends = self._begins[:-1], self._ends[:-1]",
