@@ -120,7 +120,7 @@ static int find_mapped(struct leat_prompt_tokens *t, const struct leat_fetch *fe
                        struct leat_error *error)
 {
     const struct leat_extent *e = &fetch->extent;
-    const struct leat_prompt_file *f;
+    const struct leat_prompt_file *f = NULL;
     uint64_t hash = e->checksum, end;
     *place = NULL;
     if (e->before || e->after || e->pages)

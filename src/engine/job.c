@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "engine/fetch.h"
+#include "engine/filled.h"
 #include "engine/locate.h"
 #include "engine/make.h"
 #include "engine/policy.h"

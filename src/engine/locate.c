@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "engine/fetch.h"
+#include "engine/filled.h"
 #include "engine/job.h"
 #include "engine/policy.h"
 
@@ -20,50 +21,6 @@ static uint64_t position_of(const struct leat_job_context *c, const struct leat_
 static bool is_whole_sample(const struct leat_plan_row *row)
 {
     return !row->n_more && !row->piece.begin && row->piece.count == UINT64_MAX;
-}
-
-/* The samples of rows of the epoch, in `samples`. */
-static int samples_of(struct leat_job *j, uint64_t row, size_t n, uint64_t *samples)
-{
-    enum { SOME = 64 };
-    const struct leat_job_context *c = j->context;
-    struct leat_plan_row rows[SOME];
-    struct leat_sample_ref refs[SOME];
-    uint64_t numbers[SOME];
-    int rc = LEAT_OK;
-    for (size_t k = 0, some; k < n && !rc; k += some) {
-        some = n - k < SOME ? n - k : SOME;
-        for (size_t i = 0; i < some; i++)
-            numbers[i] = row + k + i;
-        if ((rc = leat_plan_rows_at(c->plan, j->target.plan.epoch, numbers, some, rows)))
-            break;
-        for (size_t i = 0; i < some; i++)
-            numbers[i] = position_of(c, &rows[i].piece);
-        leat_dataset_locate(c->dataset, numbers, some, refs);
-        for (size_t i = 0; i < some; i++)
-            samples[k + i] = refs[i].sample;
-    }
-    return rc;
-}
-
-/* The samples of the global batch: all between the first and the last, or else each. */
-static int find_batch(struct leat_job *j)
-{
-    const struct leat_plan_batch *plan = &j->target.plan;
-    struct leat_batch_rows *batch = &j->chunk.batch;
-    const uint64_t n = plan->global_rows;
-    int rc = n ? samples_of(j, plan->at.row, 1, &batch->first) : LEAT_E_RANGE;
-    rc = rc ? rc : samples_of(j, plan->at.row + n - 1, 1, &batch->last);
-    batch->samples = NULL;
-    batch->n = n;
-    if (!rc && batch->last - batch->first != n - 1) {
-        if (!leat_grow(&j->chunk.samples, &j->chunk.samples_room, (size_t)n, sizeof *j->chunk.samples))
-            return leat_fail(&j->error, LEAT_E_NOMEM, "no memory for the %" PRIu64 " rows of a batch", n);
-        batch->samples = j->chunk.samples;
-        rc = samples_of(j, plan->at.row, (size_t)n, j->chunk.samples);
-    }
-    return rc ? leat_fail(&j->error, rc, "the batch at row %" PRIu64 " can no longer be planned", plan->at.row)
-              : LEAT_OK;
 }
 
 int leat_job_plan(struct leat_job *j, uint64_t first, uint64_t left, uint64_t *failed)
@@ -97,7 +54,7 @@ int leat_job_plan(struct leat_job *j, uint64_t first, uint64_t left, uint64_t *f
     }
     j->step = LEAT_STEP_LOOK_UP;
     leat_reads_begin(j);
-    return c->follows && !c->given ? find_batch(j) : LEAT_OK;
+    return c->follows && !c->given ? leat_job_find_batch(j) : LEAT_OK;
 }
 
 size_t leat_place_samples(const struct leat_job_context *c, const struct leat_plan_row *rows, size_t n,
@@ -365,27 +322,6 @@ int leat_job_compute(struct leat_job *j, size_t i, size_t n, size_t *failed)
             *failed = k;
         }
     return rc;
-}
-
-/* ---- values that sources write into the batch ------------------------------------------------- */
-
-void leat_job_fill(struct leat_job *j)
-{
-    const struct leat_job_context *c = j->context;
-    const uint64_t first = leat_job_row(j, 0);
-    size_t fields[LEAT_MAX_FILLED], n = 0, failed;
-    uint8_t *to[LEAT_MAX_FILLED];
-    for (size_t f = 0; f < c->n_feeds; f++)
-        if (c->feeds[f].filled) {
-            fields[n] = c->feeds[f].field;
-            to[n++] = j->target.outputs[c->feeds[f].outputs[0]] + first * c->feeds[f].value_bytes;
-        }
-    j->chunk.batch.keys = j->target.keys + first;
-    if (!leat_dataset_fill(c->dataset, fields, n, j->chunk.refs, j->chunk.count, c->given ? NULL : &j->chunk.batch, to,
-                           &failed, &j->error))
-        return;
-    leat_job_raise(j, leat_job_row(j, failed));
-    memset(j->chunk.marks, LEAT_ROW_DONE, j->chunk.count);
 }
 
 /* ---- lengths --------------------------------------------------------------------------------- */

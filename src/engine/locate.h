@@ -72,9 +72,6 @@ size_t leat_place_samples(const struct leat_job_context *context, const struct l
                           uint64_t *positions, struct leat_sample_ref *refs);
 /* Row i gets its next substitute. False: there is none. */
 bool leat_job_plan_substitute(struct leat_job *job, size_t i);
-/* Has the sources write the values of fields that are filled, for all rows of the chunk; what fails is the job's
- * error. */
-void leat_job_fill(struct leat_job *job);
 /* Finds how the job gets each value of a field, for rows [i, i + n), and where. An error is that of row *failed. */
 int leat_job_locate(struct leat_job *job, const struct leat_feed *feed, size_t i, size_t n, size_t *failed);
 /* Values of rows [i, i + n) that sources compute: job->error, and row *failed that is to blame, i + n: not known. */

@@ -216,7 +216,7 @@ MUTATIONS = [
     ),
     Mutation(
         "of a batch that leaves samples out all between its first and last count",
-        "src/engine/locate.c",
+        "src/engine/filled.c",
         "if (!rc && batch->last - batch->first != n - 1) {",
         "if (false) {",
         ("py:test_temporal.py::test_a_view_of_a_graph_knows_the_past_of_all_events_and_its_batches_have_its_own",),

@@ -124,9 +124,9 @@ class Prompts(Dataset):
                 evicted, of one prompt those at its end first.
             block: tokens of a block.
 
-        >>> tokens = leat.Ragged(np.array([1, 2, 3, 9, 1, 2, 4], np.int32), [0, 3, 4, 7])
+        >>> tokens = leat.Ragged(np.array([1, 2, 3, 7, 8, 9, 1, 2, 4], np.int32), [0, 3, 6, 9])
         >>> leat.group_prompts(leat.from_arrays(tokens=tokens), "tokens").simulate(tokens=3, block=1)
-        Saved(as_they_came=0.0, sorted=0.2857142857142857, grouped=0.2857142857142857)
+        Saved(as_they_came=0.0, sorted=0.2222222222222222, grouped=0.2222222222222222)
         """
         block = check.integer("block", block, 1, (1 << 30) + 1)
         found = _leat.prompts_simulate(self._kept, check.integer("tokens", tokens, 0), block)

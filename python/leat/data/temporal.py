@@ -169,7 +169,6 @@ def temporal(
     given = None if isinstance(negatives, (int, np.integer)) else _given(negatives, len(ds))
     each = check.integer("negatives", negatives, 0, MOST) if given is None else given.shape[1]
     both = fill if isinstance(fill, tuple) and len(fill) == 2 else (fill, fill)
-    fills = [check.integer("fill", one, -(1 << 63), (1 << 63) - 1) for one in both]
     folder = None if index_dir is None else os.fspath(index_dir)
     if folder is not None:
         os.makedirs(folder, exist_ok=True)
@@ -181,7 +180,8 @@ def temporal(
         check.choice("how", how, HOW),
         check.choice("key", key, KEYS),
         bool(pending),
-        *fills,
+        check.integer("fill", both[0], -(1 << 63), (1 << 63) - 1),
+        check.integer("fill", both[1], -(1 << 63), (1 << 63) - 1),
         0 if given is None else given.ctypes.data,
         given,
         folder,
