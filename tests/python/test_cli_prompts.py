@@ -108,6 +108,35 @@ def test_after_a_crash_what_is_missing_is_written_and_all_come_back(batch: Path,
     assert [json.loads(line)["to"] for line in out.open()] == list(range(60))
 
 
+def test_results_of_requests_that_failed_are_none(batch: Path, tmp_path: Path) -> None:
+    plan, out, rest = tmp_path / "plan.jsonl", tmp_path / "out.jsonl", tmp_path / "rest.jsonl"
+    run(batch, "--out", plan, "--quiet")
+    good = {"status_code": 200, "body": {}}
+    results = [{"custom_id": r["custom_id"], "response": good, "error": None} for r in answers(plan)]
+    results[3] |= {"response": None, "error": {"message": "too long"}}
+    results[8] |= {"response": {"status_code": 500, "body": {}}}
+    failed = {results[3]["custom_id"], results[8]["custom_id"]}
+    first = written(tmp_path / "first.jsonl", results)
+    said = run(batch, first, "--resume", "--out", rest)
+    assert "2 results say that their request failed" in said and "2 of 60 prompts" in said
+    assert {json.loads(line)["custom_id"] for line in rest.open()} == failed
+    assert "the first of 2" in run(batch, first, "--restore", "--out", out, code=1)
+    again = [{"custom_id": one, "response": good, "error": None} for one in failed]
+    run(batch, first, written(tmp_path / "again.jsonl", again), "--restore", "--out", out)
+    found = [json.loads(line) for line in out.open()]
+    assert [r["custom_id"] for r in found] == [f"r{i}" for i in range(60)]
+    assert all(r["response"] == good for r in found)
+
+
+def test_a_plan_is_named_as_what_it_is_and_ids_that_stand_twice_are_told_before(tmp_path: Path) -> None:
+    table = tmp_path / "a.csv"
+    table.write_text("custom_id,prompt\nr0,a\nr1,b\n")
+    assert "CSV: name it so" in run(table, "--out", tmp_path / "plan.jsonl", code=2)
+    lines = written(tmp_path / "a.jsonl", [{"custom_id": "r0", "prompt": "a"}, {"custom_id": "r0", "prompt": "b"}])
+    assert "JSON lines: name it so" in run(lines, "--out", tmp_path / "plan.csv", code=2)
+    assert "custom_id 'r0' stands in" in run(lines, "--out", tmp_path / "plan.jsonl", code=1)
+
+
 def test_results_of_csv_that_a_crash_has_cut_are_left_out(tmp_path: Path) -> None:
     src, first, second = tmp_path / "src.jsonl", tmp_path / "first.csv", tmp_path / "second.csv"
     rest, out = tmp_path / "rest.jsonl", tmp_path / "out.csv"
@@ -372,9 +401,11 @@ def test_plans_that_do_not_fit_and_files_that_are_there_are_refused(batch: Path,
     assert "--restore takes results" in run(batch, "--restore", "--out", out, code=2)
     assert "give one of them" in run(batch, code=2)
     (tmp_path / "x.csv").write_text('a,b\n1,"2\n')
-    assert "byte 4: a quote of this record is not closed" in run(tmp_path / "x.csv", "--out", out, code=1)
+    assert "byte 4: a quote of this record is not closed" in run(
+        tmp_path / "x.csv", "--out", tmp_path / "o.csv", code=1
+    )
     (tmp_path / "x.csv").write_text("prompt,b\n1,2,3\n")
-    assert "line 2, byte 9: the record has 3 values" in run(tmp_path / "x.csv", "--out", out, code=1)
+    assert "line 2, byte 9: the record has 3 values" in run(tmp_path / "x.csv", "--out", tmp_path / "o.csv", code=1)
 
 
 @examples(40)

@@ -77,6 +77,9 @@ def _results(paths: list[str], options: Mapping[str, str]) -> int:
             if file.was_cut is not None:
                 said = f"the last line of {file.path}, from byte {file.was_cut} on, is cut off and left out"
                 print(f"leat prompts: {said}{'; if it is whole, end it' * file.csv}", file=sys.stderr)
+        if results.failed:
+            said = f"{results.failed:,} results say that their request failed: they count as none"
+            print(f"leat prompts: {said}", file=sys.stderr)
         if name == "restore":
             headers = [file.header for file in results.files if file.header]
             order = None if pack is None else _order_of(pack, prompts)
@@ -171,6 +174,12 @@ def _read(
     asking = Asking(options.get("tokenizer"), options.get("template"), options.get("field"), options.get("pattern"))
     records = Records(src)
     opened.callback(records.close)
+    if "out" in options:
+        is_csv = options["out"].lower().endswith(".csv")
+        if records.csv != is_csv and (is_csv or is_records(options["out"])):
+            form = "CSV" if records.csv else "JSON lines"
+            raise ValueError(f"{options['out']}: the lines of {src} are written as they are, {form}: name it so")
+        records.ids()  # two of one custom_id are told now, not when the results are there
     line = _progress(options, "reading", len(records))
     try:
         ds = of_records(records, asking, decode, None if line is None else lambda done: line.say(done, 0, 0))

@@ -212,6 +212,15 @@ def placed(plan: Records, src: Records) -> Numbers:
     return out
 
 
+def _has_failed(result: Mapping[str, Any]) -> bool:
+    """Whether a line of OpenAI's batch output is about a request that failed."""
+    if "response" not in result or "error" not in result:
+        return False
+    response = result["response"]
+    status = response.get("status_code", 200) if isinstance(response, dict) else 0
+    return result["error"] is not None or not isinstance(status, int) or not 200 <= status < 300
+
+
 class Results:
     """Results of prompts, in one or several files, each of a record of `src`.
 
@@ -227,6 +236,7 @@ class Results:
         self.src, self.files = src, files
         self._have_one_form()
         self.of = np.full((len(src), 2), -1, np.int64)  #: the file and the record of each one's result
+        self.failed = 0  #: results that say that their request failed: they are none
         ids = src.ids()
         if None not in ids:
             self._by_id({one: i for i, one in enumerate(ids)})
@@ -270,6 +280,9 @@ class Results:
                 one = file.id_of(k, raw)
                 if one is None:
                     raise BrokenSampleError(f"{file.place(k)}: the result has no custom_id, as the prompts have")
+                if not file.csv and _has_failed(file.record(k, raw)):
+                    self.failed += one in known
+                    continue
                 at = known.get(one)
                 if at is None:
                     raise BrokenSampleError(f"{file.place(k)}: no record of {self.src.path} has the custom_id {one!r}")
