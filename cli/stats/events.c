@@ -103,7 +103,7 @@ static uint64_t count_pending(const struct events *e, uint64_t batch, uint64_t *
         if (i % batch == 0)
             ++*stamp;
         uint64_t *const src = &seen[e->ends[0][i]], *const dst = &seen[e->ends[1][i]];
-        found += (*src == *stamp) + (*dst == *stamp);
+        found += (uint64_t)(*src == *stamp) + (uint64_t)(*dst == *stamp);
         *src = *dst = *stamp;
     }
     return found;
