@@ -395,25 +395,28 @@ void leat_event_index_destroy(struct leat_event_index *x)
 
 /* ---- looking up ------------------------------------------------------------------------------- */
 
-uint32_t leat_event_before(const struct leat_event_index *x, uint32_t v, uint64_t event)
+/* In steps that double, from `at` to a place on the other side of `event`; then by bisection between. */
+uint32_t leat_event_before_near(const struct leat_event_index *x, uint32_t v, uint64_t event, uint32_t at)
 {
     const struct leat_event_side *s = x->sides;
-    uint32_t low = x->begin[v], high = x->begin[v + 1];
-    uint32_t at = atomic_load_explicit(&x->hints[v], memory_order_relaxed);
+    uint32_t low = x->begin[v], high = x->begin[v + 1], step = 1;
     at = at < low ? low : at > high ? high : at;
-    /* In steps that double, from the last place to one on the other side of `event`; then by bisection between. */
     if (at < high && s[at].event < event) {
-        uint32_t step = 1;
         for (low = at + 1; step < high - low && s[low + step].event < event; step *= 2)
             low += step + 1;
         high = step < high - low ? low + step : high;
     } else {
-        uint32_t step = 1;
         for (high = at; step <= high - low && s[high - step].event >= event; step *= 2)
             high -= step;
         low = step <= high - low ? high - step : low;
     }
-    const uint32_t found = (uint32_t)LEAT_BISECT(i, low, high, s[i].event < event);
+    return (uint32_t)LEAT_BISECT(i, low, high, s[i].event < event);
+}
+
+uint32_t leat_event_before(const struct leat_event_index *x, uint32_t v, uint64_t event)
+{
+    const uint32_t at = atomic_load_explicit(&x->hints[v], memory_order_relaxed);
+    const uint32_t found = leat_event_before_near(x, v, event, at);
     if (found != at)
         atomic_store_explicit(&x->hints[v], found, memory_order_relaxed);
     return found;

@@ -98,6 +98,8 @@ static inline uint32_t leat_event_node(const struct leat_event_index *x, int64_t
 /* The end of the sides of a node that are of events before `event`. Fast where calls of a node follow each other in the
  * order of events. */
 uint32_t leat_event_before(const struct leat_event_index *index, uint32_t node, uint64_t event);
+/* The same, fast where it is near `at`, which may be any number. */
+uint32_t leat_event_before_near(const struct leat_event_index *index, uint32_t node, uint64_t event, uint32_t at);
 /* ... whose times are below `time`. */
 uint32_t leat_event_before_time(const struct leat_event_index *index, uint32_t node, int64_t time);
 /* The distinct destinations that a node had before `event`. */

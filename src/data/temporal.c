@@ -25,7 +25,7 @@
 
 enum side { SRC = 0, DST, NEG, SIDES };
 enum what { NODES = 0, TIMES, EVENTS, COUNT, PENDING, LAST, DRAWN, WHATS };
-enum { MOST_FIELDS = SIDES * 4 + 4 + 1, MOST_EACH = 1 << 20 };
+enum { MOST_FIELDS = SIDES * 4 + 4 + 1, MOST_EACH = 1 << 20, FEW = 16 };
 /* The instance of the operator that negatives would be: mixed with a row's key, or with an id (docs/events.md). */
 #define DRAW_KEY UINT64_C(0x74656d706f72616c)
 
@@ -142,6 +142,24 @@ static uint32_t in_batch(const struct temporal *t, const struct batch *b, uint32
     return n;
 }
 
+/* The first side of a node that is of an event from `first` on, which is at `own` or before: mostly a few. */
+static uint32_t first_in_batch(const struct leat_event_index *x, uint32_t v, uint64_t first, uint32_t own)
+{
+    uint32_t at = own;
+    while (at > x->begin[v] && own - at < FEW && x->sides[at - 1].event >= first)
+        at--;
+    return own - at < FEW ? at : leat_event_before_near(x, v, first, at);
+}
+
+static bool is_last(const struct temporal *t, const struct batch *b, uint32_t v, uint32_t own)
+{
+    const struct leat_event_index *x = &t->index;
+    const uint32_t next = own + 1;
+    if (next >= x->begin[v + 1] || x->sides[next].event > b->last)
+        return true;
+    return b->rows && b->rows->samples && !in_batch(t, b, next, leat_event_before_near(x, v, b->last + 1, next));
+}
+
 static void put_pending(const struct temporal *t, const struct batch *b, uint64_t event, int32_t node, int32_t *pending,
                         bool *last)
 {
@@ -149,9 +167,9 @@ static void put_pending(const struct temporal *t, const struct batch *b, uint64_
     const bool inside = event >= b->first && event <= b->last;
     const uint32_t v = leat_event_node(x, node), own = leat_event_before(x, v, event);
     if (pending)
-        *pending = inside ? (int32_t)in_batch(t, b, leat_event_before(x, v, b->first), own) : 0;
+        *pending = inside ? (int32_t)in_batch(t, b, first_in_batch(x, v, b->first, own), own) : 0;
     if (last)
-        *last = inside && !in_batch(t, b, own + 1, leat_event_before(x, v, b->last + 1));
+        *last = inside && is_last(t, b, v, own);
 }
 
 /* ---- rows ------------------------------------------------------------------------------------- */

@@ -111,7 +111,7 @@ MUTATIONS = [
     Mutation(
         "pending events are all that the node had before",
         "src/data/temporal.c",
-        "in_batch(t, b, leat_event_before(x, v, b->first), own)",
+        "in_batch(t, b, first_in_batch(x, v, b->first, own), own)",
         "in_batch(t, b, x->begin[v], own)",
         ("py:test_temporal.py::test_neighbours_are_the_newest_strictly_before_and_ids_are_those_of_the_events",),
     ),
