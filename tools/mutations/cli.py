@@ -62,7 +62,7 @@ MUTATIONS = [
     Mutation(
         "an event of a node with itself is pending by itself",
         "cli/stats/events.c",
-        "        found += (*src == *stamp) + (*dst == *stamp);\n        *src = *dst = *stamp;\n",
+        "        found += (uint64_t)(*src == *stamp) + (uint64_t)(*dst == *stamp);\n        *src = *dst = *stamp;\n",
         "        found += *src == *stamp;\n        *src = *stamp;\n        found += *dst == *stamp;\n"
         "        *dst = *stamp;\n",
         ("py:test_cli_events.py",),
