@@ -72,10 +72,10 @@ LEAT_API const struct leat_prompts_tokens *leat_prompts_tokens(const struct leat
  * field), NOMEM. */
 LEAT_API int leat_prompts_dataset(struct leat_prompts *prompts, struct leat_dataset **out, struct leat_error *error);
 
-/* What a cache of prefixes would save: tokens that it has when a prompt comes, with the prompts computed one after the
- * other, as they lie in the data set, sorted by their tokens, and in the order of the groups. It holds `tokens` tokens
- * in whole blocks of `block`, and evicts the ones unused for longest; of one prompt those at its end first. The prompts
- * are read and sorted again. Errors: those of leat_prompts_group. */
+/* A cache of prefixes would save so many tokens: those that it has when a prompt comes, if prompts are computed one
+ * after the other, as they lie in the data set, sorted by their tokens, and in the order of the groups. It holds
+ * `tokens` tokens in whole blocks of `block`, and evicts the ones unused for longest; of one prompt those at its end
+ * first. The prompts are read and sorted again. Errors: those of leat_prompts_group. */
 struct leat_prompts_saved {
     uint64_t lying, sorted, grouped;
 };

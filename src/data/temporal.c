@@ -117,8 +117,8 @@ struct batch {
     const struct leat_batch_rows *rows; /* with its samples, if it leaves some out between these */
 };
 
-/* How many sides of a node, of [from, to), are of events that the batch has. Of a batch that leaves events out, either
- * its samples are looked for among the sides, or the sides among its samples, whichever are fewer. */
+/* Counts the sides of a node in [from, to) whose events are in the batch. If the batch leaves events out, its samples
+ * are looked for among the sides, or the sides among its samples, whichever are fewer. */
 static uint32_t in_batch(const struct temporal *t, const struct batch *b, uint32_t from, uint32_t to)
 {
     const struct leat_event_side *s = t->index.sides;

@@ -195,7 +195,7 @@ class Store(Closing):
 
         Args:
             path: the file of the copy.
-            overwrite: replaces what is there, at once and whole. Who has that open keeps what it was.
+            overwrite: replaces what is there, at once and whole. Processes that have the old file open keep it.
 
         Raises:
             FileExistsError: `path` exists, and `overwrite` is not set (:class:`leat.FileError`).
