@@ -16,6 +16,7 @@
 #include "base/search.h"
 #include "data/internal.h"
 #include "io/interrupt.h"
+#include "kernels/values.h"
 
 enum { PART = 1 << 14 };
 /* Numbers of nodes that no event has take 4 bytes each; from so many times the events on, nodes are numbered anew. */
@@ -31,41 +32,6 @@ struct making {
 };
 
 /* ---- columns ---------------------------------------------------------------------------------- */
-
-static int64_t whole(const uint8_t *at, enum leat_dtype dtype)
-{
-    switch (dtype) {
-    case LEAT_I8:
-        return (int8_t)*at;
-    case LEAT_U8:
-        return *at;
-    case LEAT_I16: {
-        int16_t v;
-        memcpy(&v, at, sizeof v);
-        return v;
-    }
-    case LEAT_U16: {
-        uint16_t v;
-        memcpy(&v, at, sizeof v);
-        return v;
-    }
-    case LEAT_I32: {
-        int32_t v;
-        memcpy(&v, at, sizeof v);
-        return v;
-    }
-    case LEAT_U32: {
-        uint32_t v;
-        memcpy(&v, at, sizeof v);
-        return v;
-    }
-    default: { /* of the unsigned, those from 2^63 on become negative, which are refused */
-        int64_t v;
-        memcpy(&v, at, sizeof v);
-        return v;
-    }
-    }
-}
 
 static int at_event(const struct making *m, size_t column, uint64_t event, int rc, struct leat_error *error)
 {
@@ -139,16 +105,20 @@ static int read_column(struct making *m, size_t column, struct leat_error *error
     size_t n_fields;
     const struct leat_field *field = &leat_dataset_fields(m->events, &n_fields)[m->fields[column]];
     const size_t each = leat_dtype_size(field->dtype);
+    const enum leat_dtype stored = field->dtype == LEAT_F64 ? LEAT_I64 : field->dtype; /* doubles stay bits */
     uint8_t *part = leat_alloc(PART * each);
-    int rc = part ? LEAT_OK : leat_fail(error, LEAT_E_NOMEM, "no memory to read events");
+    int64_t *values = leat_alloc(PART * sizeof *values);
+    int rc = part && values ? LEAT_OK : leat_fail(error, LEAT_E_NOMEM, "no memory to read events");
     for (uint64_t at = 0; at < m->x->n && !rc; at += PART) {
         const uint64_t end = m->x->n - at < PART ? m->x->n : at + PART;
         if (leat_io_interrupted())
             rc = leat_fail(error, LEAT_E_CANCELLED, "making the index of events was interrupted");
         else
             rc = leat_dataset_gather(m->events, m->fields[column], at, end, each, part, NULL, NULL, error);
+        if (!rc)
+            leat_values_convert(stored, LEAT_I64, part, values, (size_t)(end - at));
         for (uint64_t e = at; e < end && !rc; e++) {
-            const int64_t value = whole(part + (e - at) * each, field->dtype);
+            const int64_t value = values[e - at]; /* of uint64, 2^63 and above wrap */
             if (column == 2 && field->dtype == LEAT_U64 && value < 0)
                 rc = at_event(
                     m, 2, e, leat_fail(error, LEAT_E_CORRUPT, "event %" PRIu64 ": its time is beyond int64", e), error);
@@ -157,6 +127,7 @@ static int read_column(struct making *m, size_t column, struct leat_error *error
         }
     }
     leat_free(part);
+    leat_free(values);
     return rc;
 }
 

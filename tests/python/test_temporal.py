@@ -363,6 +363,17 @@ def test_bad_events_are_named(change: dict[str, Any], error: type[Exception], me
         leat.temporal(events(**change))
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "uint64"])
+def test_numbers_of_any_width_are_the_same_events(dtype: str) -> None:
+    t = T % 100 if dtype == "int8" else T
+    order = np.argsort(t, kind="stable")
+    wide = {"src": SRC[order], "dst": DST[order], "t": t[order]}
+    narrow = {name: values.astype(dtype) for name, values in wide.items()}
+    found, same = (leat.temporal(leat.from_arrays(**values), K) for values in (narrow, wide))
+    for side in ("src.nodes", "src.times", "dst.events", "neg"):
+        assert found.column(side).tolist() == same.column(side).tolist()
+
+
 def test_a_missing_field_and_wrong_arguments_are_named() -> None:
     with pytest.raises(KeyError, match="no field 't'"):
         leat.temporal(leat.from_arrays(src=SRC, dst=DST))
