@@ -196,6 +196,15 @@ static bool store(const struct cli_command *command, const struct cli_option *op
     case CLI_TEXT:
         *(const char **)at = text;
         return true;
+    case CLI_EACH: {
+        struct cli_each *each = at;
+        if (each->n == CLI_EACH_MOST) {
+            cli_usage_error(command, "--%s is given more than %d times.", option->name, CLI_EACH_MOST);
+            return false;
+        }
+        each->at[each->n++] = text;
+        return true;
+    }
     case CLI_U64:
         return cli_parse_u64(command, option->name, text, option->min, option->max, at);
     case CLI_UNSIGNED:

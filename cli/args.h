@@ -19,7 +19,14 @@ enum cli_type {
     CLI_BYTES,        /* uint64_t, with K, M, G, T */
     CLI_SECONDS,      /* double */
     CLI_MILLISECONDS, /* double */
+    CLI_EACH,         /* struct cli_each: the option may be given several times */
     CLI_CHOICE        /* int or an enum: the number of a word among `choices` */
+};
+
+#define CLI_EACH_MOST 64
+struct cli_each {
+    const char *at[CLI_EACH_MOST];
+    size_t n;
 };
 
 struct cli_option {

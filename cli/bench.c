@@ -62,6 +62,7 @@ static const struct cli_option options[] = {
      .needs = "photos"},
     CLI_WHERE_OPTION(struct bench, opening),
     CLI_OPENING_OPTIONS(struct bench, opening),
+    CLI_FIELD_OPTION(struct bench, opening),
 };
 
 char *cli_photo_program(const struct leat_dataset *dataset)

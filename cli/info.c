@@ -27,6 +27,7 @@ static const struct cli_option options[] = {
      .at = offsetof(struct info, json)},
     CLI_WHERE_OPTION(struct info, opening),
     CLI_OPENING_OPTIONS(struct info, opening),
+    CLI_FIELD_OPTION(struct info, opening),
 };
 
 /* The role of a field in the image of its sample, as leat.Field says it; NULL: none. */

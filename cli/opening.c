@@ -11,6 +11,7 @@
 
 #include <jansson.h>
 
+#include "fields.h"
 #include "print.h"
 #include "progress.h"
 #include "tables.h"
@@ -212,6 +213,7 @@ static struct leat_dataset *open_with(const struct cli_command *command, const s
     struct work work = {.quiet = o->quiet, .files = !o->coco && !(o->masks && !is_folder(o->masks))};
     static const enum leat_on_bad choices[] = {LEAT_BAD_AUTO, LEAT_BAD_SKIP, LEAT_BAD_RAISE};
     const char **names = NULL;
+    struct leat_field *fields = NULL;
     char *text = NULL;
     if (!is_consistent(command, paths, o))
         return NULL;
@@ -233,11 +235,16 @@ static struct leat_dataset *open_with(const struct cli_command *command, const s
         if (!(options.classes = names = lines_of(command, o->classes, begin, &options.n_classes)))
             goto out;
     }
+    if (o->fields.n && !cli_fields_parse(command, &o->fields, &fields))
+        goto out;
+    options.fields = fields;
+    options.n_fields = o->fields.n;
     options.check_sizes = o->check_sizes;
     options.progress = on_progress;
     options.user = &work;
     dataset = open_paths(command, paths, &options, exit_code);
 out:
+    cli_fields_free(fields, o->fields.n);
     free(names);
     free(text);
     return dataset;

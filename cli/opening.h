@@ -11,6 +11,7 @@ struct cli_opening {
     const char *coco, *yolo, *voc, *masks; /* the annotations: at most one, the others are NULL */
     const char *classes;                   /* a file with a name a line, or NULL */
     const char *where;                     /* only the samples for which this SQL expression is true, or NULL */
+    struct cli_each fields;                /* those to take: NAME, or NAME=KIND */
     unsigned on_bad;                       /* of entries and records that are wrong: 0 as it is, 1 skip, 2 raise */
     bool events, sort;                     /* lines are events; those out of order are sorted */
     const char *features;                  /* of events: a file of NumPy, or NULL */
@@ -57,6 +58,15 @@ struct cli_opening {
             "text: auto, skip (leave the entry out and count it) or raise (stop); default: auto,\n"                    \
             "which is skip for annotations and raise for records",                                                     \
             CLI_CHOICE, .at = offsetof(type, member.on_bad), .choices = "auto, skip or raise"                          \
+    }
+
+/* For commands that take fields of files that have their own. */
+#define CLI_FIELD_OPTION(type, member)                                                                                 \
+    {                                                                                                                  \
+        "field", "NAME[=KIND]",                                                                                        \
+            "take this field of a file that has its own (a tar, JSONL), and no other but those that\n"                 \
+            "are given, too; with what it is: photo=image, vec=float32:3, ids=int64:*, x=bytes",                       \
+            CLI_EACH, .at = offsetof(type, member.fields)                                                              \
     }
 
 /* For commands that can work on a part of the samples. */

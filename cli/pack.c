@@ -55,6 +55,7 @@ static const struct cli_option options[] = {
      CLI_CHOICE, .at = OPTION(on_bad), .choices = "mark, skip or raise"},
     CLI_WHERE_OPTION(struct cli_pack, opening),
     CLI_OPENING_OPTIONS(struct cli_pack, opening),
+    CLI_FIELD_OPTION(struct cli_pack, opening),
     {"metadata", "JSON", "an object to keep in the file, such as '{\"licence\": \"CC0\"}'", CLI_TEXT,
      .at = OPTION(metadata)},
     {"photos", "FORM",

@@ -64,6 +64,7 @@ static const struct cli_option options[] = {
      .at = offsetof(struct serve, detach)},
     CLI_WHERE_OPTION(struct serve, opening),
     CLI_OPENING_OPTIONS(struct serve, opening),
+    CLI_FIELD_OPTION(struct serve, opening),
 };
 
 static void print_line(const struct serve *serve, const struct leat_dataset *dataset, struct leat_port *port)

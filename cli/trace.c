@@ -48,6 +48,7 @@ static const struct cli_option options[] = {
      .at = offsetof(struct trace, events), 1, 100000000},
     CLI_WHERE_OPTION(struct trace, opening),
     CLI_OPENING_OPTIONS(struct trace, opening),
+    CLI_FIELD_OPTION(struct trace, opening),
 };
 
 static int run_epoch(const struct trace *trace, struct leat_loader *loader, uint64_t *taken, struct leat_error *error)

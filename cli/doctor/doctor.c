@@ -36,6 +36,7 @@ static const struct cli_option options[] = {
     {"json", NULL, "one JSON object; the keys are in docs/cli.md", CLI_SET, .at = offsetof(struct cli_doctor, json)},
     CLI_WHERE_OPTION(struct cli_doctor, opening),
     CLI_OPENING_OPTIONS(struct cli_doctor, opening),
+    CLI_FIELD_OPTION(struct cli_doctor, opening),
 };
 
 int cli_doctor_run(const struct cli_doctor *doctor, struct leat_dataset *dataset, const char *program, unsigned threads,

@@ -251,6 +251,10 @@ static void write_pack(const struct cli_doctor *doctor, char *out, size_t room)
         return;
     }
     fputs("leat pack SRC DST", text);
+    for (size_t i = 0; i < o->fields.n; i++) {
+        fputs(" --field ", text);
+        cli_print_shell(text, o->fields.at[i]);
+    }
     for (size_t i = 0; i < sizeof given / sizeof *given; i++) {
         if (!given[i].value)
             continue;

@@ -40,6 +40,7 @@ static const struct cli_option options[] = {
      .at = offsetof(struct wish, json)},
     CLI_WHERE_OPTION(struct wish, opening),
     CLI_OPENING_OPTIONS(struct wish, opening),
+    CLI_FIELD_OPTION(struct wish, opening),
 };
 
 static int run(const struct cli_command *command, int argc, char **argv)

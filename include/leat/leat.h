@@ -375,7 +375,7 @@ enum leat_documents { LEAT_DOCUMENTS_LINES = 0, LEAT_DOCUMENTS_PARAGRAPHS, LEAT_
 struct leat_open_options {
     size_t struct_size;
     const char *format;      /* NULL or "auto", or "leat", "folder", "idx", "coco", "yolo", "voc", "masks", "jsonl",
-                              * "megatron", "fasta", "fastq", "text", "events", "jodie", "tgn" */
+                              * "megatron", "fasta", "fastq", "tar", "text", "events", "jodie", "tgn" */
     enum leat_labels labels; /* of a folder; AUTO: by sub-folder, if there are any */
     enum leat_recheck recheck;
     /* NULL, or a folder in which a folder of photos keeps, from process to process, the row indexes of its JPEGs and
@@ -406,10 +406,11 @@ struct leat_open_options {
     /* Compares the width and height that COCO's and Pascal VOC's annotations say with the headers of all photos, not
      * only of 64. Another size is a notice; with LEAT_BAD_RAISE it is LEAT_E_CORRUPT. */
     bool check_sizes;
-    /* The properties of records of text that become fields, in this order; NULL: all. "meta" is all that is below it.
-     * field_kinds[i] (NULL: none is stated) may be "json": the value as it stands in the file, whatever it is. */
-    const char *const *fields;
-    const char *const *field_kinds;
+    /* The fields to take, in this order, from files that have some of their own; NULL: all. Of each its `name`, in
+     * which what no name has is '_', and what it is: `kind` 0, as it is found, or else with dtype, layout, ndim and
+     * shape. Of records of text "meta" is all that is below it, and a kind is LEAT_KIND_JSON: the value as it stands in
+     * the file, whatever it is. Files in a tar may be of any kind: LEAT_KIND_BYTES is what they are. */
+    const struct leat_field *fields;
     size_t n_fields;
     enum leat_documents documents; /* the unit that is a sample of plain text */
     /* Of files of events (docs/events.md): events out of order are sorted by time, those of equal time as they stand in
@@ -422,7 +423,7 @@ struct leat_open_options {
 #define LEAT_OPEN_OPTIONS_INIT                                                                                         \
     {                                                                                                                  \
         sizeof(struct leat_open_options), NULL, LEAT_LABELS_AUTO, LEAT_RECHECK_ALWAYS, NULL, NULL, LEAT_BAD_AUTO,      \
-            NULL, 0, NULL, NULL, false, NULL, NULL, 0, LEAT_DOCUMENTS_LINES, false, NULL                               \
+            NULL, 0, NULL, NULL, false, NULL, 0, LEAT_DOCUMENTS_LINES, false, NULL                                     \
     }
 
 /* Opens a file, a manifest or a folder of photos. Reads only headers and directories, and annotations.

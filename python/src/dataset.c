@@ -42,39 +42,27 @@ static PyObject *opened(int rc, struct leat_dataset *handle, const struct leat_e
     return py_raise(error);
 }
 
-/* A kind that is "" is none. */
-static const char **kinds_of(PyObject *list, size_t *n)
-{
-    const char **out = py_strings_of(list, n);
-    for (size_t i = 0; out && i < *n; i++)
-        out[i] = out[i][0] ? out[i] : NULL;
-    return out;
-}
-
 static PyObject *dataset_open(PyTypeObject *type, PyObject *args)
 {
     struct leat_open_options options = LEAT_OPEN_OPTIONS_INIT;
     struct leat_dataset *handle = NULL;
     struct leat_error error;
-    PyObject *path_list, *index_dir = NULL, *annotations = NULL, *features = NULL, *class_list, *field_list, *kind_list;
-    size_t n_paths = 0, n_kinds = 0;
+    PyObject *path_list, *index_dir = NULL, *annotations = NULL, *features = NULL, *class_list, *field_list;
+    size_t n_paths = 0;
+    struct leat_field *fields = NULL;
+    Py_ssize_t n_fields = 0;
     int labels, recheck, on_bad, documents, sort, rc = 0;
-    if (!PyArg_ParseTuple(args, "O!siiO&O&iO!O!O!ipO&:open", &PyList_Type, &path_list, &options.format, &labels,
-                          &recheck, py_path_or_none, &index_dir, py_path_or_none, &annotations, &on_bad, &PyList_Type,
-                          &class_list, &PyList_Type, &field_list, &PyList_Type, &kind_list, &documents, &sort,
-                          py_path_or_none, &features))
+    if (!PyArg_ParseTuple(args, "O!siiO&O&iO!O!ipO&:open", &PyList_Type, &path_list, &options.format, &labels, &recheck,
+                          py_path_or_none, &index_dir, py_path_or_none, &annotations, &on_bad, &PyList_Type,
+                          &class_list, &PyList_Type, &field_list, &documents, &sort, py_path_or_none, &features))
         return NULL;
-    const char **paths = py_strings_of(path_list, &n_paths), **classes = NULL, **fields = NULL, **kinds = NULL;
+    const char **paths = py_strings_of(path_list, &n_paths), **classes = NULL;
     bool good = paths && (classes = py_strings_of(class_list, &options.n_classes)) &&
-                (fields = py_strings_of(field_list, &options.n_fields)) && (kinds = kinds_of(kind_list, &n_kinds));
-    if (good && n_kinds != options.n_fields) {
-        PyErr_SetString(PyExc_ValueError, "there are as many kinds as fields");
-        good = false;
-    }
+                (n_fields = py_schema_fields(field_list, &fields)) >= 0;
     if (good) {
         options.classes = classes;
         options.fields = fields;
-        options.field_kinds = kinds;
+        options.n_fields = (size_t)n_fields;
         options.labels = (enum leat_labels)labels;
         options.recheck = (enum leat_recheck)recheck;
         options.on_bad = (enum leat_on_bad)on_bad;
@@ -89,7 +77,6 @@ static PyObject *dataset_open(PyTypeObject *type, PyObject *args)
     free(paths);
     free(classes);
     free(fields);
-    free(kinds);
     Py_XDECREF(index_dir);
     Py_XDECREF(annotations);
     Py_XDECREF(features);
@@ -343,7 +330,7 @@ static PyObject *dataset_column(PyObject *self, PyObject *args)
 
 static PyMethodDef dataset_methods[] = {
     {"open", (PyCFunction)(void (*)(void))dataset_open, METH_VARARGS | METH_CLASS,
-     "open(paths, format, labels, recheck, index_dir, annotations, on_bad, classes, fields, kinds, documents, sort, "
+     "open(paths, format, labels, recheck, index_dir, annotations, on_bad, classes, fields, documents, sort, "
      "features)"},
     {"count", dataset_count, METH_NOARGS, "count(): number of samples"},
     {"fields", dataset_fields, METH_NOARGS,

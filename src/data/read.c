@@ -458,7 +458,7 @@ int leat_fetch_check(struct leat_fetch *fetch, struct leat_error *error)
     if (!leat_text_fits(field->kind, fetch->buffer, (size_t)extent->length, &bad)) {
         int rc = leat_fail(error, LEAT_E_CORRUPT,
                            "sample %" PRId64 ", field \"%s\": the value is not %s from its byte %zu on: the file was "
-                           "not made by leat, make it again",
+                           "not made by leat, make it again, or take the field as \"bytes\"",
                            fetch->ref.id, field->name, leat_text_kind(field->kind), bad);
         leat_error_at_extent(error, source, extent);
         return at_fetch(fetch, rc, error);

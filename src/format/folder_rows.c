@@ -386,13 +386,13 @@ bool leat_folder_rows_recall(struct leat_folder_rows *r, uint64_t sample, uint8_
                              const uint64_t *checksum)
 {
     uint64_t word = word_of(r, sample), photo;
-    struct leat_rows_key key = key_of(r->listing, sample);
     if (is_sum(word))
         return !length && checksum && sum_word(*checksum) == word;
     if (word && !is_filed(word)) /* the index need not be copied: who asks for it looked before it came to memory */
         return !length && (!checksum || (has_checksums(r) && kept_in(word)->photo == *checksum));
     if (!word || length_in(word) != length)
         return false;
+    const struct leat_rows_key key = key_of(r->listing, sample);
     if (leat_rows_file_read(&r->file, &key, place_in(word), length, to, &photo) && (!checksum || photo == *checksum))
         return true;
     atomic_compare_exchange_strong_explicit(&words_of(r)[sample], &word, 0, memory_order_acq_rel, memory_order_acquire);

@@ -14,8 +14,9 @@
 
 struct leat_folder_rows;
 
-/* `listing` must stay. `index_dir` NULL: in memory only, and checksums only if `checksums` says that photos are checked
- * more than once. Else reads the file there; if it cannot be read, that is no error. NOMEM. */
+/* `listing` must stay; without `index_dir` its files and names are not looked at, only how many there are. `index_dir`
+ * NULL: in memory only, and checksums only if `checksums` says that photos are checked more than once. Else reads the
+ * file there; if it cannot be read, that is no error. NOMEM. */
 int leat_folder_rows_open(const char *root, const char *index_dir, bool checksums, const struct leat_listing *listing,
                           struct leat_folder_rows **out);
 /* Writes the records that the file lacks, waiting at most a second for other processes. NULL is allowed. */

@@ -329,6 +329,7 @@ static int jsonl_compute(struct leat_source *source, const size_t *fields, size_
 const struct leat_source_vtable leat_format_jsonl = {
     .name = "jsonl",
     .recognise = jsonl_recognise,
+    .takes_fields = true,
     .judges = true,
     .open = jsonl_open,
     .open_files = jsonl_open_files,

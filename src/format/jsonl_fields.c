@@ -19,6 +19,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "format/jsonl.h"
+#include "format/wanted.h"
 #include "io/guard.h"
 
 #define BIT(type) (UINT64_C(1) << LEAT_RECORD_##type)
@@ -26,7 +27,7 @@
 #define LISTS (BIT(EMPTY_LIST) | BIT(BOOLS) | BIT(INTS) | BIT(UINTS) | BIT(FLOATS) | BIT(LIST))
 #define NONE UINT32_MAX
 
-enum { NAME = 64 };
+enum { NAME = LEAT_FIELD_NAME };
 
 /* A property over all files. */
 struct merged {
@@ -346,21 +347,8 @@ static int add_field(struct make *m, const char *name, const struct leat_field *
 /* A path's next part, with what is not allowed in names replaced. False: it is too long. */
 static bool extend_name(char out[NAME], const char *prefix, const char *key, size_t length)
 {
-    size_t used = strlen(prefix);
-    memcpy(out, prefix, used + 1);
-    if (used && used < NAME - 1)
-        out[used++] = '.';
-    const bool digit = !used && (!length || (*key >= '0' && *key <= '9') || *key == '.' || *key == '-');
-    if (digit)
-        out[used++] = '_';
-    for (size_t i = 0; i < length && used < NAME; i++) {
-        const char c = key[i];
-        const bool good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-                          c == '.' || c == '-';
-        out[used++] = good ? c : '_';
-    }
-    out[used < NAME ? used : NAME - 1] = 0;
-    return used < NAME;
+    memcpy(out, prefix, strlen(prefix) + 1);
+    return leat_field_name_add(out, key, length);
 }
 
 static int add_leaf(struct make *m, uint32_t node, const char *name, bool below, bool as_json)
@@ -391,8 +379,9 @@ static int add_node(struct make *m, const struct leat_open_options *options, siz
                     const char *name, bool inside, bool *found)
 {
     const struct leat_property_tree *t = &m->j->tree;
-    const bool all = chosen == SIZE_MAX, here = inside || all || !strcmp(options->fields[chosen], name);
-    const char *kind = here && !all && !inside && options->field_kinds ? options->field_kinds[chosen] : NULL;
+    const bool all = chosen == SIZE_MAX, here = inside || all || !strcmp(options->fields[chosen].name, name);
+    const enum leat_kind kind = here && !all && !inside ? options->fields[chosen].kind : 0;
+    char text[128];
     bool below = false;
     int rc = LEAT_OK;
     char child[NAME];
@@ -403,9 +392,11 @@ static int add_node(struct make *m, const struct leat_open_options *options, siz
     if (here && node)
         *found = true;
     if (here && node && kind)
-        return strcmp(kind, "json") ? leat_fail(m->error, LEAT_E_INVALID,
-                                                "fields takes the kind \"json\", not \"%s\", for \"%s\"", kind, name)
-                                    : add_leaf(m, node, name, false, true);
+        return kind == LEAT_KIND_JSON
+                   ? add_leaf(m, node, name, false, true)
+                   : leat_fail(m->error, LEAT_E_INVALID,
+                               "fields takes the kind \"json\", not %s, for \"%s\", a property of records of text",
+                               leat_field_text(&options->fields[chosen], text, sizeof text), name);
     if (here && node && (!below || t->nodes[node].wide || m->merged[node].types & ~(BIT(NULL) | BIT(OBJECT))))
         return add_leaf(m, node, name, below, t->nodes[node].wide);
     for (uint32_t c = t->nodes[node].first_child; c != NONE && !rc; c = t->nodes[c].next) {
@@ -448,7 +439,7 @@ static int add_fields(struct make *m, const struct leat_open_options *options)
             return rc;
         if (!found)
             return leat_fail(m->error, LEAT_E_INVALID, "no record of %s has the property \"%s\" that fields names%s",
-                             m->j->text.path, options->fields[i],
+                             m->j->text.path, options->fields[i].name,
                              any_wide(&m->j->tree)
                                  ? ", as far as is known: there are objects with more keys than become properties"
                                  : "");
@@ -459,9 +450,11 @@ static int add_fields(struct make *m, const struct leat_open_options *options)
 int leat_jsonl_make_fields(struct leat_jsonl *j, const struct leat_open_options *options, struct leat_error *error)
 {
     struct make m = {.j = j, .error = error};
+    int rc = leat_wanted_check(options, error);
+    if (rc)
+        return rc;
     if (!leat_property_tree_init(&j->tree))
         return no_memory(&m);
-    int rc = LEAT_OK;
     for (size_t i = 0; i < j->text.n_files && !rc; i++) {
         rc = join_file(&m, i);
         m.good += j->files[i].text.index.count - j->files[i].text.index.n_bad;

@@ -131,13 +131,18 @@ static uint8_t health(const struct leat_photo_files *p, uint64_t sample)
     return LEAT_HEALTH_UNCHECKED;
 }
 
+void leat_photo_files_describe(struct leat_photo_files *p, uint64_t sample, struct leat_value_info *info)
+{
+    info->health = health(p, sample);
+    leat_folder_rows_describe(p->rows, sample, info);
+}
+
 void leat_photo_files_extents(struct leat_photo_files *p, const uint64_t *samples, size_t n,
                               struct leat_extent *extents)
 {
     for (size_t i = 0; i < n; i++) {
-        extents[i] = (struct leat_extent){
-            .file = samples[i], .length = p->listing.files[samples[i]].size, .info.health = health(p, samples[i])};
-        leat_folder_rows_describe(p->rows, samples[i], &extents[i].info);
+        extents[i] = (struct leat_extent){.file = samples[i], .length = p->listing.files[samples[i]].size};
+        leat_photo_files_describe(p, samples[i], &extents[i].info);
     }
 }
 

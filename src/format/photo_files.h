@@ -41,6 +41,8 @@ void leat_photo_files_destroy(struct leat_photo_files *photos);
 /* As the source's functions. Files 0, 1, ... are the photos, and the next one has their names. */
 void leat_photo_files_extents(struct leat_photo_files *photos, const uint64_t *samples, size_t n,
                               struct leat_extent *extents);
+/* What is known of a photo beside its place. */
+void leat_photo_files_describe(struct leat_photo_files *photos, uint64_t sample, struct leat_value_info *info);
 void leat_photo_files_names(struct leat_photo_files *photos, const uint64_t *samples, size_t n,
                             struct leat_extent *extents);
 int leat_photo_files_open(struct leat_photo_files *photos, uint64_t file, struct leat_io_file **out,

@@ -111,14 +111,14 @@ struct leat_batch_rows {
 struct leat_source_vtable {
     const char *name; /* "leat", "folder": what leat.open(format=) takes */
 
-    /* Whether `path` looks like this format. `head` holds the first `n` bytes of a file (n = 0 for a folder). NULL: of
-     * one that annotates. */
+    /* Whether `path` looks like this format, by the first `n` bytes of a file (0 for a folder). NULL: it annotates. */
     bool (*recognise)(const char *path, bool folder, const uint8_t *head, size_t n);
     /* For a format that annotates the photos of a folder: whether `path` are its annotations. Else NULL. */
     bool (*annotates)(const char *path, bool folder, const uint8_t *head, size_t n);
     bool takes_classes; /* the options may name the classes of its annotations */
     bool judges;        /* has records that may be broken: `on_bad` applies, which is LEAT_BAD_RAISE if not said */
     bool timed;         /* its samples are events: the options `sort` and `features` apply */
+    bool takes_fields;  /* the options may choose fields of its files, and say what they are */
     /* Reads headers and directories only; annotations to their end. */
     int (*open)(const char *path, const struct leat_open_options *options, struct leat_source **out,
                 struct leat_error *error);

@@ -37,8 +37,6 @@ static int text_open_files(const char *const *paths, size_t n, const struct leat
     *out = NULL;
     if (!t || !leat_text_source_begin(&t->text, paths[0], n) || !(t->files = leat_new_array(n, sizeof *t->files)))
         rc = leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", paths[0]);
-    else if (options->n_fields)
-        rc = leat_fail(error, LEAT_E_INVALID, "plain text has one field, \"text\": leave fields out");
     for (size_t i = 0; i < n && !rc; i++)
         if (!(rc = leat_text_file_open(paths[i], options, modes[options->documents], false, &t->files[i], error)))
             leat_text_source_add(&t->text, &t->files[i]);

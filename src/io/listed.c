@@ -36,13 +36,11 @@ static int open_as_listed(const struct leat_io_file *f, struct leat_io_file **op
     char what[80] = "its time of modification is another one";
     int rc = leat_io_open(f->path, opened, error);
     if (rc == LEAT_E_NOT_FOUND)
-        rc = leat_fail(error, LEAT_E_CHANGED, "%s was removed after the folder was opened: open the folder again",
-                       f->path);
+        rc = leat_fail(error, LEAT_E_CHANGED, "%s was removed after it was opened: open it again", f->path);
     else if (!rc && ((*opened)->size != f->size || (*opened)->mtime_ns != f->mtime_ns)) {
         if ((*opened)->size != f->size)
             snprintf(what, sizeof what, "%" PRIu64 " bytes then, %" PRIu64 " now", f->size, (*opened)->size);
-        rc = leat_fail(error, LEAT_E_CHANGED, "%s was changed after the folder was opened (%s): open the folder again",
-                       f->path, what);
+        rc = leat_fail(error, LEAT_E_CHANGED, "%s was changed after it was opened (%s): open it again", f->path, what);
     }
     if (rc)
         leat_error_at_file(error, f->path, LEAT_NO_OFFSET);

@@ -4,6 +4,48 @@ from mutations import Mutation
 
 MUTATIONS = [
     Mutation(
+        "the checksum of a tar's header is not compared",
+        "src/format/tar_scan.c",
+        "return said == unsigned_sum ||",
+        "return said || said == unsigned_sum ||",
+        ("py:test_tar.py",),
+    ),
+    Mutation(
+        "a size of base 256 that is negative is taken",
+        "src/format/tar_scan.c",
+        "    if (*p != 0x80)\n        return false;\n",
+        "",
+        ("py:test_tar.py",),
+    ),
+    Mutation(
+        "zeros between tars do not end a sample",
+        "src/format/tar_index_make.c",
+        "m->apart = m->apart || f->apart;",
+        "m->apart = false;",
+        ("py:test_tar.py::test_a_tar_behind_another_is_read_too",),
+    ),
+    Mutation(
+        "a file that stands twice in a sample is taken",
+        "src/format/tar_index_make.c",
+        "        if (leat_tar_ending_of(&m->members[i]) == ending)\n            rc = fail",
+        "        if (leat_tar_ending_of(&m->members[i]) == ending + 999)\n            rc = fail",
+        ("py:test_tar.py",),
+    ),
+    Mutation(
+        "an array of objects within records is no pickle",
+        "src/format/npy_array.c",
+        "out->pickled = l->objects;",
+        "out->pickled = l->objects && out->dtype;",
+        ("c:format/tar", "py:test_tar.py::test_arrays_of_objects_are_refused"),
+    ),
+    Mutation(
+        "an array of Fortran's order is delivered as it lies",
+        "src/format/npy_array.c",
+        "if (!npy->fortran || npy->ndim < 2) {",
+        "if (npy->ndim < 9) {",
+        ("py:test_tar.py::test_arrays_come_in_the_order_of_c",),
+    ),
+    Mutation(
         "a link to a folder itself is one of its classes",
         "src/format/listing.c",
         "fstat(inner, &st) || (st.st_dev == s->root_device && st.st_ino == s->root_inode))) {",

@@ -510,7 +510,7 @@ def _open_one(
     annotations: str | None,
     on_bad: str | None,
     classes: list[str] | None,
-    fields: dict[str, str] | None = None,
+    fields: dict[str, Field | None] | None = None,
     documents: str = "line",
     sort: bool = False,
     features: str | None = None,
@@ -524,8 +524,7 @@ def _open_one(
         annotations,
         3 if on_bad is None else check.choice("on_bad", on_bad, ON_BAD),
         classes or [],
-        list(fields or ()),
-        list((fields or {}).values()),
+        _schema.wanted_raw(fields),
         check.choice("documents", documents, DOCUMENTS),
         sort,
         features,
@@ -591,15 +590,24 @@ def _unpickle_view(base: Dataset, kind: str, *args: Any) -> Dataset:
     return base.split(fractions, seed)[int(part)]
 
 
-_TEXT = re.compile(r"\.(jsonl|ndjson)(\.gz|\.zst)?$", re.IGNORECASE)
+_TOGETHER = {
+    name: re.compile(rf"\.({ends})$", re.IGNORECASE)
+    for name, ends in (
+        ("jsonl", r"(jsonl|ndjson)(\.gz|\.zst)?"),
+        ("tar", r"tar(\.gz|\.bgz|\.zst)?|tgz|tzst"),
+    )
+}
 _RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")
 
 
-def _is_text(paths: Sequence[Any], format: str) -> bool:  # noqa: A002
+def _are_one(paths: Sequence[Any], format: str) -> bool:  # noqa: A002
     """Whether files are of one of the formats whose files are opened together."""
     if format != "auto":
-        return format in ("jsonl", "text") and len(paths) > 0
-    return bool(paths) and all(isinstance(p, (str, os.PathLike)) and _TEXT.search(os.fspath(p)) for p in paths)
+        return format in ("text", *_TOGETHER) and len(paths) > 0
+    return bool(paths) and any(
+        all(isinstance(p, (str, os.PathLike)) and ends.search(os.fspath(p)) for p in paths)
+        for ends in _TOGETHER.values()
+    )
 
 
 def _expanded(path: str) -> list[str]:
@@ -656,19 +664,6 @@ def _cells(src: Any, format: str) -> tuple[str, list[str]]:  # noqa: A002
     return kind, [_absolute(p) for p in paths]
 
 
-def _chosen(fields: Sequence[str] | Mapping[str, str | None] | None) -> dict[str, str] | None:
-    """Names of properties, each with the kind that is wanted; "": the one that it has."""
-    if fields is None:
-        return None
-    given: Any = fields if isinstance(fields, Mapping) else dict.fromkeys(check.names("fields", fields))
-    if not given:
-        raise ValueError("fields is empty: name properties, or leave it out")
-    for name, kind in given.items():
-        if kind not in (None, "json"):
-            raise ValueError(f'fields takes the kind "json" or None for {name!r}, not {kind!r}')
-    return {str(name): kind or "" for name, kind in given.items()}
-
-
 def _names(classes: Sequence[str] | None) -> list[str] | None:
     names = None if classes is None else check.names("classes", classes)
     if names is not None and not names:
@@ -687,7 +682,7 @@ def open(  # noqa: A001
     on_bad: str | None = None,
     classes: Sequence[str] | None = None,
     masks: str | os.PathLike[str] | None = None,
-    fields: Sequence[str] | Mapping[str, str | None] | None = None,
+    fields: _schema.Wanted | None = None,
     documents: str = "line",
     sort: bool = False,
     features: str | os.PathLike[str] | None = None,
@@ -702,13 +697,14 @@ def open(  # noqa: A001
         src: a file of leat, a manifest of its shards, a folder of photos (a sub-folder per class, or flat), an IDX
             file, plain or compressed with gzip (field ``data``), a JSONL file, the ``.idx`` of a data set of Megatron;
             a list of these, which are joined as by :func:`leat.concat`, or a pattern such as
-            ``part-{000..009}.jsonl``, which stands for a list; or a dict of them, which are put side by side:
+            ``part-{000..009}.jsonl``, which stands for a list; a tar as WebDataset writes it, or several; or a dict of
+            them, which are put side by side:
             ``{"image": "train-images-idx3-ubyte.gz", "label": "train-labels-idx1-ubyte.gz"}`` gives the fields
             ``image`` and ``label``, and ``name.field`` for entries with several fields, as :func:`leat.zip` does.
         format: ``"auto"``, ``"leat"``, ``"folder"``, ``"idx"``, ``"coco"``, ``"yolo"``, ``"voc"``, ``"masks"``,
-            ``"jsonl"``, ``"megatron"``, ``"fasta"``, ``"fastq"``, ``"parquet"``, ``"arrow"``, ``"text"`` (plain text,
-            field ``text``), ``"events"``, ``"jodie"``, ``"tgn"`` (``docs/events.md``), ``"h5ad"``, ``"zarr"``,
-            ``"10x"``, ``"scdl"`` or ``"hdf5"`` (``docs/cells.md``).
+            ``"jsonl"``, ``"megatron"``, ``"fasta"``, ``"fastq"``, ``"tar"``, ``"parquet"``, ``"arrow"``,
+            ``"text"`` (plain text, field ``text``), ``"events"``, ``"jodie"``, ``"tgn"`` (``docs/events.md``),
+            ``"h5ad"``, ``"zarr"``, ``"10x"``, ``"scdl"`` or ``"hdf5"`` (``docs/cells.md``).
         labels: of a folder, ``"auto"`` (by sub-folder if there is one), ``"folders"``, or ``"none"``.
         index_dir: a folder, made when needed, where a folder of photos keeps the row indexes of its JPEGs and checksums
             of its good photos, so that other processes and later runs need not decode each photo to its end again.
@@ -737,10 +733,12 @@ def open(  # noqa: A001
             (:func:`leat.mask`). A photo without a mask, or with one of another size, is wrong, and `on_bad` applies.
             Or a panoptic file of COCO: ``mask`` is made of its segments, beside the fields that it has as
             `annotations`; 255 is no class.
-        fields: of records of text, the properties that become fields, in this order: ``["text", "meta.domain"]``, or
-            ``["meta"]`` for everything below it. A dict gives kinds, too: ``{"id": "json", "text": None}`` takes the
-            value of ``id`` as it stands in the file, whatever it is. Columns of Parquet and Arrow are
-            named in the same way, with the kinds that :func:`leat.from_arrow` takes.
+        fields: of files that have fields of their own, those to take, in this order: ``["jpg", "cls"]``. A dict says
+            what they are, too, None as they are found: ``{"x": "image", "vec": leat.field("float32", (3,)), "y":
+            None}`` (``docs/formats.md``). Of records of text these are properties: ``["text", "meta.domain"]``, or
+            ``["meta"]`` for everything below it; ``{"id": "json"}`` takes the value of ``id`` as it stands in the
+            file, whatever it is. Columns of Parquet and Arrow are named in the same way, with the kinds that
+            :func:`leat.from_arrow` takes.
         documents: for plain text, the unit of a sample: a ``"line"`` that is not empty, a ``"paragraph"`` (lines up to
             one that is empty), or a ``"file"``.
         sort: of files of events, sort those that are out of order by time, which are an error else. Events of equal
@@ -821,18 +819,18 @@ def open(  # noqa: A001
     if not isinstance(src, (str, os.PathLike)):
         if isinstance(src, bytes) or not isinstance(src, Sequence):
             raise TypeError(f"src is a path or a list of paths, not {builtins.type(src).__name__}")
-        if not _is_text(src, format):
+        if not _are_one(src, format):
             return concat(*(open(p, **options, fill=fill) for p in src))
         paths = [p for one in src for p in _expanded(os.fspath(one))]
     else:
         paths = _expanded(os.fspath(src))
-        if len(paths) > 1 and not _is_text(paths, format):
+        if len(paths) > 1 and not _are_one(paths, format):
             return concat(*(open(p, **options, fill=fill) for p in paths))
     if fill is not None:
         raise ValueError(
             f"fill is for columns of Parquet and Arrow with missing values, and {paths[0]} is of neither format"
         )
-    options["fields"] = _chosen(fields)
+    options["fields"] = _schema.wanted(fields)
     paths = [_absolute(p) for p in paths]
     dataset = _open_one(paths[0] if len(paths) == 1 else paths, **options)
     if notice := dataset._handle.notice():

@@ -278,6 +278,31 @@ def as_field(value: Any) -> Field:
     return value if isinstance(value, Field) else field(value)
 
 
+#: what the argument `fields` of leat.open takes: names, or what each is, None as it is found
+Wanted = Sequence[str] | Mapping[str, Any]
+
+
+def wanted(fields: Wanted | None) -> dict[str, Field | None] | None:
+    """The fields that are asked for, each with what it is said to be; None: all.
+
+    >>> wanted({"x": "image", "vec": field("float32", (3,)), "y": None})
+    {'x': field('image'), 'vec': field('float32', (3,)), 'y': None}
+    """
+    if fields is None:
+        return None
+    given: Mapping[str, Any] = fields if isinstance(fields, Mapping) else dict.fromkeys(check.names("fields", fields))
+    if not given:
+        raise ValueError("fields is empty: name some, or leave it out")
+    said: dict[str, Field | None] = {}
+    for name, kind in given.items():
+        check.text("a name in fields", name)
+        try:
+            said[name] = None if kind is None else as_field(kind)
+        except (TypeError, ValueError) as e:
+            raise type(e)(f"fields says of {name!r} what no field is: {e}") from None
+    return said
+
+
 Raw = tuple[str, int, str, int, tuple[int, ...], int, bool, bytes, str, int]
 
 
@@ -289,6 +314,19 @@ def step_of(field: Field) -> int:
 def to_raw(fields: Mapping[str, Field]) -> list[Raw]:
     """As the extension module takes them."""
     return [_raw(check.text("the name of a field", name), f) for name, f in fields.items()]
+
+
+def wanted_raw(fields: Mapping[str, Field | None] | None) -> list[Raw]:
+    """What is asked for as the extension module takes it: of a field that is as it is found, the kind 0."""
+    found = Field("bytes", "uint8")
+    return (
+        [
+            (raw[0], 0, *raw[2:]) if fields[raw[0]] is None else raw
+            for raw in to_raw({n: found if f is None else f for n, f in fields.items()})
+        ]
+        if fields
+        else []
+    )
 
 
 def _raw(name: str, f: Field) -> Raw:

@@ -1,0 +1,234 @@
+/* Array files of NumPy: npy_array.h. */
+#include "format/npy_array.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/bytes.h"
+
+static const char magic[6] = {'\x93', 'N', 'U', 'M', 'P', 'Y'};
+static const char no_literal[] = "its header is no literal of Python that an array has";
+
+bool leat_npy_array_recognise(const void *data, size_t n)
+{
+    return n >= sizeof magic && !memcmp(data, magic, sizeof magic);
+}
+
+/* ---- the literal ----------------------------------------------------------------------------- */
+
+enum { DEEPEST = 16, DESCR = 16 };
+
+struct literal {
+    const char *p, *end;
+    bool objects; /* some type in it is 'O' */
+};
+
+static char peek(struct literal *l)
+{
+    while (l->p < l->end && (*l->p == ' ' || *l->p == '\n' || *l->p == '\t' || *l->p == '\r'))
+        l->p++;
+    return l->p < l->end ? *l->p : 0;
+}
+
+static bool take(struct literal *l, char c)
+{
+    if (peek(l) != c)
+        return false;
+    l->p++;
+    return true;
+}
+
+/* A string without escapes; longer ones are cut in `out`, which may be NULL. */
+static bool take_string(struct literal *l, char *out, size_t room)
+{
+    if (peek(l) == 'u') /* of Python 2 */
+        l->p++;
+    const char quote = peek(l);
+    if (quote != '\'' && quote != '"')
+        return false;
+    const char *from = ++l->p;
+    while (l->p < l->end && *l->p != quote && *l->p != '\\')
+        l->p++;
+    if (l->p >= l->end || *l->p != quote)
+        return false;
+    const size_t n = (size_t)(l->p++ - from), kept = out && n >= room ? room - 1 : n;
+    const size_t sign = n && strchr("<>|=", *from) ? 1 : 0;
+    l->objects =
+        l->objects || (n > sign && from[sign] == 'O' && (n == sign + 1 || (n == sign + 2 && from[sign + 1] <= '9')));
+    if (out) {
+        memcpy(out, from, kept);
+        out[kept] = 0;
+    }
+    return true;
+}
+
+static bool take_word(struct literal *l, const char *word)
+{
+    const size_t n = strlen(word);
+    peek(l);
+    if ((size_t)(l->end - l->p) < n || memcmp(l->p, word, n) != 0)
+        return false;
+    l->p += n;
+    return true;
+}
+
+static bool take_int(struct literal *l, uint64_t *out)
+{
+    char c = peek(l);
+    uint64_t value = 0;
+    if (c < '0' || c > '9')
+        return false;
+    for (; l->p < l->end && *l->p >= '0' && *l->p <= '9'; l->p++)
+        if (!leat_mul_u64(value, 10, &value) || !leat_add_u64(value, (uint64_t)(*l->p - '0'), &value))
+            return false;
+    take(l, 'L');
+    *out = value;
+    return true;
+}
+
+/* Passes any value: lists and tuples of them, strings, integers. */
+static bool pass(struct literal *l, unsigned depth)
+{
+    uint64_t number;
+    const char c = peek(l), close = c == '[' ? ']' : c == '(' ? ')' : 0;
+    if (!close)
+        return take_string(l, NULL, 0) || take_int(l, &number) || take_word(l, "None");
+    if (depth >= DEEPEST)
+        return false;
+    l->p++;
+    while (peek(l) != close)
+        if (!pass(l, depth + 1) || (!take(l, ',') && peek(l) != close))
+            return false;
+    return take(l, close);
+}
+
+static bool take_shape(struct literal *l, struct leat_npy_array *out)
+{
+    if (!take(l, '('))
+        return false;
+    while (peek(l) != ')') {
+        uint64_t n;
+        if (out->ndim == LEAT_MAX_DIMS || !take_int(l, &n) || n > INT64_MAX)
+            return false;
+        out->shape[out->ndim++] = n;
+        if (!take(l, ',') && peek(l) != ')')
+            return false;
+    }
+    return take(l, ')');
+}
+
+/* "<f4" and the like. */
+static enum leat_dtype dtype_of(const char *descr, bool *swapped)
+{
+    static const struct {
+        char name[3];
+        enum leat_dtype dtype;
+    } types[] = {{"b1", LEAT_BOOL}, {"i1", LEAT_I8},  {"u1", LEAT_U8},  {"i2", LEAT_I16},
+                 {"u2", LEAT_U16},  {"i4", LEAT_I32}, {"u4", LEAT_U32}, {"i8", LEAT_I64},
+                 {"u8", LEAT_U64},  {"f2", LEAT_F16}, {"f4", LEAT_F32}, {"f8", LEAT_F64}};
+    if (!*descr || !strchr("<>|=", *descr))
+        return 0;
+    *swapped = *descr == '>';
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (!strcmp(descr + 1, types[i].name))
+            return types[i].dtype;
+    return 0;
+}
+
+static const char *read_dict(struct literal *l, struct leat_npy_array *out)
+{
+    char key[DESCR], descr[DESCR] = "";
+    unsigned seen = 0;
+    if (!take(l, '{'))
+        return no_literal;
+    while (peek(l) != '}') {
+        if (!take_string(l, key, sizeof key) || !take(l, ':'))
+            return no_literal;
+        const unsigned bit = !strcmp(key, "descr")           ? 1
+                             : !strcmp(key, "fortran_order") ? 2
+                             : !strcmp(key, "shape")         ? 4
+                                                             : 0;
+        const bool text = bit == 1 && (peek(l) == '\'' || peek(l) == '"' || peek(l) == 'u');
+        if (!bit || seen & bit ||
+            (bit == 1   ? !(text ? take_string(l, descr, sizeof descr) : pass(l, 0))
+             : bit == 2 ? !(out->fortran = take_word(l, "True")) && !take_word(l, "False")
+                        : !take_shape(l, out)))
+            return no_literal;
+        seen |= bit;
+        if (!take(l, ',') && peek(l) != '}')
+            return no_literal;
+    }
+    l->p++;
+    if (seen != 7 || peek(l))
+        return no_literal;
+    out->pickled = l->objects;
+    out->dtype = dtype_of(descr, &out->swapped);
+    return out->pickled ? "it holds objects, which are pickles" : out->dtype ? NULL : "its dtype is none of leat's";
+}
+
+const char *leat_npy_array_read(const void *data, size_t n, struct leat_npy_array *out)
+{
+    const uint8_t *p = data;
+    *out = (struct leat_npy_array){0};
+    if (!leat_npy_array_recognise(data, n) || n < 10)
+        return "it does not begin as an array file of NumPy does";
+    const size_t at = p[6] == 1 ? 10 : 12;
+    if (p[6] < 1 || p[6] > 3 || p[7])
+        return "it has a version that leat does not know";
+    if (n < at)
+        return "its header is cut";
+    const uint64_t length = p[6] == 1 ? leat_get_u16(p + 8) : leat_get_u32(p + 8);
+    if (length > LEAT_NPY_ARRAY_HEADER - at)
+        return "its header is too long";
+    if (n < at + length)
+        return "its header is cut";
+    struct literal l = {(const char *)p + at, (const char *)p + at + length, false};
+    out->header = at + length;
+    const char *fault = read_dict(&l, out);
+    if (fault)
+        return fault;
+    out->bytes = leat_dtype_size(out->dtype);
+    for (unsigned d = 0; d < out->ndim; d++)
+        if (!leat_mul_u64(out->bytes, out->shape[d], &out->bytes))
+            return "its shape is too large";
+    return NULL;
+}
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+static void swap(uint8_t *to, uint64_t n, size_t each)
+{
+    for (uint64_t i = 0; i < n; i++, to += each)
+        for (size_t k = 0; k < each / 2; k++) {
+            const uint8_t byte = to[k];
+            to[k] = to[each - 1 - k];
+            to[each - 1 - k] = byte;
+        }
+}
+
+void leat_npy_array_values(const struct leat_npy_array *npy, const uint8_t *values, uint8_t *to)
+{
+    const size_t each = leat_dtype_size(npy->dtype);
+    const uint64_t n = npy->bytes / each;
+    uint64_t at[LEAT_MAX_DIMS] = {0}, steps[LEAT_MAX_DIMS], from = 0;
+    if (!npy->bytes)
+        return;
+    if (!npy->fortran || npy->ndim < 2) {
+        memcpy(to, values, (size_t)npy->bytes);
+    } else {
+        for (unsigned d = 0; d < npy->ndim; d++)
+            steps[d] = d ? steps[d - 1] * npy->shape[d - 1] : 1;
+        for (uint64_t i = 0; i < n; i++) { /* the last index runs fastest */
+            memcpy(to + i * each, values + from * each, each);
+            for (unsigned d = npy->ndim; d--;) {
+                from += steps[d];
+                if (++at[d] < npy->shape[d])
+                    break;
+                from -= steps[d] * npy->shape[d];
+                at[d] = 0;
+            }
+        }
+    }
+    if (npy->swapped)
+        swap(to, n, each);
+}

@@ -1,0 +1,475 @@
+/*
+ * Tars of samples in place, as WebDataset writes them; plain, or compressed with gzip or zstd. Several are one source,
+ * so that its fields are those that any of them has (tar_fields.c). Each has an index, made once (tar_index.h).
+ *
+ *     images, bytes, text, JSON      extents of the tar
+ *     whole numbers in text          in the index, mapped
+ *     arrays, other numbers          computed (tar_values.c)
+ *
+ * There are no checksums of bodies: changes are noticed by the size and the time of a tar. Blocks of a compressed one
+ * have theirs.
+ */
+#include "format/tar.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "format/tar_scan.h"
+#include "format/wanted.h"
+#include "io/guard.h"
+
+enum { PATH = 4096 + 64, HEAD = 4096 };
+/* Of a compressed tar, whose few bytes may stand for any number, no file is larger. */
+#define MOST_COMPRESSED (UINT64_C(1) << 29)
+
+/* ---- recognising ----------------------------------------------------------------------------- */
+
+static bool tar_recognise(const char *path, bool folder, const uint8_t *head, size_t n)
+{
+    static const char *const names[] = {".tar", ".tar.gz", ".tgz", ".tar.zst", ".tzst", ".tar.bgz"};
+    uint8_t decoded[HEAD];
+    const size_t length = strlen(path);
+    if (folder || !n)
+        return false;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const size_t k = strlen(names[i]);
+        if (length >= k && !strcasecmp(path + length - k, names[i]))
+            return true;
+    }
+    return leat_tar_recognise(decoded, leat_compressed_head(head, n, decoded, sizeof decoded));
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static void close_file(struct leat_tar_file *f)
+{
+    leat_io_release(f->keys);
+    leat_io_release(f->decoded);
+    leat_io_release(f->file);
+    leat_tar_index_destroy(&f->index);
+    leat_free(f->fields);
+    leat_free(f->endings);
+    leat_free(f->path);
+}
+
+static void tar_close(struct leat_source *source)
+{
+    struct leat_tar *t = (struct leat_tar *)source;
+    for (size_t i = 0; i < t->source.n_fields; i++) {
+        leat_photo_files_destroy(&t->origins[i].photos);
+        leat_free(t->owned[i]);
+    }
+    for (size_t i = 0; i < t->n_files; i++)
+        close_file(&t->files[i]);
+    for (size_t i = 0; i < t->n_endings; i++)
+        leat_free(t->endings[i]);
+    leat_io_release(t->null);
+    leat_free(t->notes.text);
+    leat_free(t->files);
+    leat_free(t);
+}
+
+static int changed(const struct leat_tar_file *f, struct leat_error *error)
+{
+    return leat_fail_at(error, LEAT_E_CHANGED, f->path, LEAT_NO_OFFSET,
+                        "%s was changed after it was opened: open it again", f->path);
+}
+
+/* Whether a file that is kept open has changed. */
+static int check_stamp(const struct leat_tar_file *f, struct leat_error *error)
+{
+    uint64_t stamp, size;
+    const int rc = leat_io_stamp(f->file, &stamp, &size, error);
+    return rc || stamp == f->stamp ? rc : changed(f, error);
+}
+
+static int make_index(struct leat_tar_file *f, enum leat_compression compression,
+                      const struct leat_open_options *options, const char *copy, bool *lasting,
+                      struct leat_error *error)
+{
+    struct leat_compressed made;
+    const struct leat_tar_making making = {.file = f->file,
+                                           .compression = compression,
+                                           .copy = copy,
+                                           .progress = options->progress,
+                                           .user = options->user,
+                                           .most = compression ? MOST_COMPRESSED : 0};
+    const int rc = leat_tar_index_make(&making, &made, &f->index, error);
+    if (rc)
+        return rc;
+    f->decoded = made.file;
+    f->index.frames = made.frames;
+    f->index.n_frames = made.n_frames;
+    f->index.copy_bytes = made.copy_bytes;
+    f->index.own_frames = made.frames;
+    *lasting = made.lasting;
+    return LEAT_OK;
+}
+
+/* Reads the index where it is kept, or makes and keeps it. */
+static int find_index(struct leat_tar_file *f, const struct leat_open_options *options, struct leat_error *error)
+{
+    char place[4096], copy[PATH] = "";
+    enum leat_compression compression;
+    bool lasting = false;
+    int rc = leat_compression_of(f->file, &compression, error);
+    if (rc)
+        return rc;
+    const bool keeps = leat_kept_path(f->path, options->index_dir, place, sizeof place);
+    if (keeps)
+        leat_compressed_copy_place(place, copy, sizeof copy);
+    if (keeps && leat_tar_index_load(&f->index, place, f->file, false)) {
+        const struct leat_tar_index *x = &f->index;
+        if (!leat_compressed_open(f->file, compression, copy, x->frames, (size_t)x->n_frames, x->copy_bytes,
+                                  &f->decoded, NULL) &&
+            f->decoded->size == x->bytes)
+            return LEAT_OK;
+        leat_io_release(f->decoded);
+        f->decoded = NULL;
+        leat_tar_index_destroy(&f->index);
+    }
+    if (keeps && options->index_dir)
+        mkdir(options->index_dir, 0777);
+    rc = make_index(f, compression, options, copy, &lasting, error);
+    if (!rc && keeps && lasting && !(rc = check_stamp(f, error)))
+        leat_tar_index_save(&f->index, place, f->file);
+    return rc;
+}
+
+static int open_file(struct leat_tar_file *f, const char *path, const struct leat_open_options *options,
+                     struct leat_error *error)
+{
+    uint64_t size;
+    f->path = leat_io_is_remote(path) ? leat_strdup(path) : leat_absolute_path(path);
+    if (!f->path)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", path);
+    int rc = leat_io_open(f->path, &f->file, error);
+    rc = rc ? rc : leat_io_stamp(f->file, &f->stamp, &size, error);
+    rc = rc ? rc : find_index(f, options, error);
+    rc = rc ? rc : leat_io_from_memory(f->path, f->index.keys, f->index.keys_bytes, &f->keys, error);
+    if (rc)
+        return rc;
+    f->size = f->file->size;
+    f->mtime_ns = f->file->mtime_ns;
+    if (f->decoded == f->file && !leat_io_is_remote(path)) { /* there may be more tars than open files */
+        leat_io_release(f->decoded);
+        leat_io_release(f->file);
+        f->decoded = f->file = NULL;
+    }
+    return LEAT_OK;
+}
+
+/* What is known of the photos of a field. Their names in a file of row indexes: the tar's and the place in it. */
+static int ready_photos(struct leat_tar *t, size_t field, const struct leat_open_options *options,
+                        struct leat_error *error)
+{
+    struct leat_photo_files *p = &t->origins[field].photos;
+    const size_t n = (size_t)t->source.count, bytes = strlen(t->source.path) + LEAT_FIELD_NAME + 2;
+    if (!(p->root = leat_alloc(bytes)))
+        return leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", t->source.path);
+    snprintf(p->root, bytes, "%s#%s", t->source.path, t->fields[field].name);
+    p->recheck = options->recheck;
+    p->listing.n_files = n;
+    if (!options->index_dir) /* nothing is written that names a photo */
+        return leat_photo_files_ready(p, options, error);
+    enum { EACH = 16 };
+    p->listing.names_bytes = n * EACH;
+    p->listing.names = leat_new_array(n + 1, EACH);
+    if (!(p->listing.files = leat_new_array(n + 1, sizeof *p->listing.files)) || !p->listing.names)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", t->source.path);
+    for (size_t i = 0; i < n; i++) {
+        const struct leat_tar_file *f = leat_tar_file_of(t, i);
+        struct leat_tar_member m = {0};
+        bool found;
+        const int rc = leat_tar_find(t, field, i, &found, &m, error);
+        if (rc)
+            return rc;
+        const uint64_t name[2] = {leat_hash64(f->path, strlen(f->path)), leat_tar_at(&m)};
+        memcpy(p->listing.names + i * EACH, name, EACH);
+        p->listing.files[i] = (struct leat_listing_file){
+            .name = i * EACH, .size = leat_tar_bytes(&m), .mtime_ns = f->mtime_ns, .name_length = EACH};
+    }
+    return leat_photo_files_ready(p, options, error);
+}
+
+static int finish(struct leat_tar *t, const struct leat_open_options *options, struct leat_error *error)
+{
+    uint64_t hidden = 0, bare = 0;
+    for (size_t i = 0; i < t->n_files; i++) {
+        t->files[i].first = t->source.count;
+        t->source.count += t->files[i].index.count;
+        hidden += t->files[i].index.hidden;
+        bare += t->files[i].index.bare;
+    }
+    if (!t->source.count)
+        return leat_fail_at(error, LEAT_E_FORMAT, t->source.path, LEAT_NO_OFFSET,
+                            "%s has no sample: its files have no name with a dot, such as 0001.jpg", t->source.path);
+    int rc = leat_tar_make_fields(t, options, error);
+    for (size_t i = 0; i < t->source.n_fields && !rc; i++)
+        if (t->fields[i].kind == LEAT_KIND_IMAGE)
+            rc = ready_photos(t, i, options, error);
+    rc = rc ? rc : leat_io_from_memory(t->source.path, "null", 4, &t->null, error);
+    rc = rc ? rc : leat_tar_sum(t, options, error);
+    if (hidden)
+        leat_note(&t->notes, "left out: %" PRIu64 " %s with a name that begins with a dot", hidden,
+                  hidden == 1 ? "file" : "files");
+    if (bare)
+        leat_note(&t->notes, "left out: %" PRIu64 " %s without a dot in the name, and so without a field", bare,
+                  bare == 1 ? "file" : "files");
+    t->source.notice = t->notes.text ? t->notes.text : "";
+    return rc;
+}
+
+static int tar_open_files(const char *const *paths, size_t n, const struct leat_open_options *options,
+                          struct leat_source **out, struct leat_error *error)
+{
+    struct leat_tar *t = leat_new(struct leat_tar);
+    int rc = t && (t->files = leat_new_array(n, sizeof *t->files))
+                 ? LEAT_OK
+                 : leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", paths[0]);
+    *out = NULL;
+    rc = rc ? rc : leat_kept_check_dir(options->index_dir, error);
+    rc = rc ? rc : leat_wanted_check(options, error);
+    for (size_t i = 0; i < n && !rc; i++) {
+        t->n_files++;
+        rc = open_file(&t->files[i], paths[i], options, error);
+    }
+    if (!rc) {
+        t->source.v = &leat_format_tar;
+        t->source.path = t->files[0].path;
+        t->source.fields = t->fields;
+        t->source.storage = t->storage;
+        t->source.metadata = "{}";
+        rc = finish(t, options, error);
+    }
+    if (!rc)
+        *out = &t->source;
+    else if (t)
+        tar_close(&t->source);
+    return rc;
+}
+
+static int tar_open(const char *path, const struct leat_open_options *options, struct leat_source **out,
+                    struct leat_error *error)
+{
+    return tar_open_files(&path, 1, options, out, error);
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+struct leat_tar_file *leat_tar_file_of(const struct leat_tar *t, uint64_t sample)
+{
+    size_t from = 0, to = t->n_files;
+    while (to - from > 1) {
+        const size_t middle = from + (to - from) / 2;
+        *(t->files[middle].first <= sample ? &from : &to) = middle;
+    }
+    return &t->files[from];
+}
+
+int leat_tar_open(struct leat_tar *t, const struct leat_tar_file *f, struct leat_io_file **out,
+                  struct leat_error *error)
+{
+    if (!f->decoded)
+        return leat_io_open_listed(f->path, f->size, f->mtime_ns, &t->pace, out, error);
+    *out = leat_io_retain(f->decoded);
+    return LEAT_OK;
+}
+
+int leat_tar_find(const struct leat_tar *t, size_t field, uint64_t sample, bool *found, struct leat_tar_member *out,
+                  struct leat_error *error)
+{
+    const struct leat_tar_file *f = leat_tar_file_of(t, sample);
+    const uint16_t ending = f->endings[t->origins[field].ending];
+    *found = false;
+    return ending == LEAT_TAR_NOT_THERE ? LEAT_OK
+                                        : leat_tar_index_find(&f->index, sample - f->first, ending, found, out, error);
+}
+
+int leat_tar_fail(const struct leat_tar *t, size_t field, uint64_t sample, const struct leat_tar_member *m, int code,
+                  const char *what, struct leat_error *error)
+{
+    const struct leat_tar_file *f = leat_tar_file_of(t, sample);
+    char text[128];
+    return leat_fail_at(error, code, f->path, (int64_t)leat_tar_at(m),
+                        "the value of \"%s\", which is %s, at byte %" PRIu64 " of %s is wrong: %s",
+                        t->fields[field].name, leat_field_text(&t->fields[field], text, sizeof text), leat_tar_at(m),
+                        f->path, what);
+}
+
+/* The number of a member in its place, or what is wrong. */
+static int number_of(const struct leat_tar *t, size_t field, uint64_t sample, const void **row,
+                     struct leat_error *error)
+{
+    static const int64_t none = 0;
+    static const bool there[] = {false, true};
+    const struct leat_tar_file *f = leat_tar_file_of(t, sample);
+    struct leat_tar_member m;
+    uint64_t number = 0;
+    bool found;
+    const uint16_t ending = f->endings[t->origins[field].ending];
+    int rc = leat_tar_find(t, field, sample, &found, &m, error);
+    if (t->origins[field].use == LEAT_TAR_VALID)
+        *row = &there[found];
+    else if (!rc && found && leat_tar_form_of(&m) != LEAT_TAR_INTEGER)
+        rc = leat_tar_fail(t, field, sample, &m, LEAT_E_DECODE, "it is no whole number in text", error);
+    else if (!rc && found && !(rc = leat_tar_index_number(&f->index, sample - f->first, ending, &number, error)))
+        *row = &f->index.members[number].number;
+    else if (!found)
+        *row = &none;
+    return rc;
+}
+
+static int tar_rows(struct leat_source *source, size_t field, const uint64_t *samples, size_t n, void *cold,
+                    const void **rows, size_t *failed, struct leat_error *error)
+{
+    for (size_t i = 0; i < n; i++) {
+        const int rc = number_of((struct leat_tar *)source, field, samples[i], &rows[i], error);
+        if (rc) {
+            *failed = i;
+            return rc;
+        }
+    }
+    return LEAT_OK;
+}
+
+/* Files: the tars, then the keys of each, and the JSON of samples that lack one. */
+static int extent_of(struct leat_tar *t, size_t field, uint64_t sample, struct leat_extent *out,
+                     struct leat_error *error)
+{
+    const struct leat_tar_file *f = leat_tar_file_of(t, sample);
+    const uint64_t number = (uint64_t)(f - t->files);
+    struct leat_tar_sample at[2];
+    struct leat_tar_member m;
+    bool found;
+    *out = (struct leat_extent){.file = number};
+    if (t->origins[field].use == LEAT_TAR_NAME) {
+        const int rc = leat_tar_index_sample(&f->index, sample - f->first, at, error);
+        *out = (struct leat_extent){
+            .file = t->n_files + number, .offset = at[0].key, .length = rc ? 0 : strlen(f->index.keys + at[0].key)};
+        return rc;
+    }
+    const int rc = leat_tar_find(t, field, sample, &found, &m, error);
+    if (rc)
+        return rc;
+    if (found) {
+        out->offset = leat_tar_at(&m);
+        out->length = leat_tar_bytes(&m);
+    } else if (t->fields[field].kind == LEAT_KIND_JSON) {
+        out->file = 2 * t->n_files;
+        out->length = 4;
+    }
+    if (t->fields[field].kind == LEAT_KIND_IMAGE)
+        leat_photo_files_describe(&t->origins[field].photos, sample, &out->info);
+    return LEAT_OK;
+}
+
+static int tar_extents(struct leat_source *source, size_t field, const uint64_t *samples, size_t n,
+                       struct leat_extent *extents, size_t *failed, struct leat_error *error)
+{
+    struct leat_tar *t = (struct leat_tar *)source;
+    const struct leat_tar_file *looked = NULL;
+    for (size_t i = 0; i < n; i++) {
+        const struct leat_tar_file *f = leat_tar_file_of(t, samples[i]);
+        int rc = LEAT_OK;
+        if (f != looked && f->file && !leat_io_is_remote(f->path)) /* one look at it for some values */
+            rc = check_stamp(f, error);
+        looked = f;
+        rc = rc ? rc : extent_of(t, field, samples[i], &extents[i], error);
+        if (rc) {
+            *failed = i;
+            return rc;
+        }
+    }
+    return LEAT_OK;
+}
+
+static int tar_file(struct leat_source *source, uint64_t file, struct leat_io_file **out, struct leat_error *error)
+{
+    struct leat_tar *t = (struct leat_tar *)source;
+    if (file < t->n_files)
+        return leat_tar_open(t, &t->files[file], out, error);
+    *out = leat_io_retain(file < 2 * t->n_files ? t->files[file - t->n_files].keys : t->null);
+    return LEAT_OK;
+}
+
+static void tar_mark(struct leat_source *source, size_t field, uint64_t sample, bool verified, enum leat_health found)
+{
+    struct leat_tar *t = (struct leat_tar *)source;
+    if (t->fields[field].kind == LEAT_KIND_IMAGE)
+        leat_photo_files_mark(&t->origins[field].photos, sample, found);
+}
+
+static bool tar_recall(struct leat_source *source, size_t field, uint64_t sample, uint8_t *to, uint32_t length,
+                       const uint64_t *checksum)
+{
+    return leat_folder_rows_recall(((struct leat_tar *)source)->origins[field].photos.rows, sample, to, length,
+                                   checksum);
+}
+
+static void tar_keep(struct leat_source *source, size_t field, uint64_t sample, const void *photo, size_t photo_bytes,
+                     const uint8_t *rows, size_t length)
+{
+    leat_folder_rows_keep(((struct leat_tar *)source)->origins[field].photos.rows, sample, photo, photo_bytes, rows,
+                          length);
+}
+
+static int tar_refresh(struct leat_source *source, struct leat_error *error)
+{
+    struct leat_tar *t = (struct leat_tar *)source;
+    int rc = LEAT_OK;
+    for (size_t i = 0; i < t->n_files && !rc; i++) {
+        struct leat_io_file *file = NULL;
+        if (t->files[i].file) {
+            rc = check_stamp(&t->files[i], error);
+            continue;
+        }
+        rc = leat_tar_open(t, &t->files[i], &file, error);
+        rc = rc ? rc : leat_io_read(file, 0, 0, NULL, error); /* reading nothing looks at it, too */
+        leat_io_release(file);
+    }
+    return rc;
+}
+
+static int tar_about(struct leat_source *source, struct leat_source_about *out, struct leat_error *error)
+{
+    const struct leat_tar *t = (const struct leat_tar *)source;
+    *out = (struct leat_source_about){.broken = UINT64_MAX};
+    for (size_t i = 0; i < t->n_files; i++)
+        out->bytes += t->files[i].size;
+    return LEAT_OK;
+}
+
+static int tar_place(struct leat_source *source, uint64_t sample, struct leat_sample_place *out,
+                     struct leat_error *error)
+{
+    const struct leat_tar_file *f = leat_tar_file_of((struct leat_tar *)source, sample);
+    out->path = f->path;
+    out->sample = sample - f->first;
+    return LEAT_OK;
+}
+
+const struct leat_source_vtable leat_format_tar = {
+    .name = "tar",
+    .recognise = tar_recognise,
+    .takes_fields = true,
+    .open = tar_open,
+    .open_files = tar_open_files,
+    .close = tar_close,
+    .rows = tar_rows,
+    .extents = tar_extents,
+    .compute = leat_tar_compute,
+    .file = tar_file,
+    .mark = tar_mark,
+    .recall = tar_recall,
+    .keep = tar_keep,
+    .refresh = tar_refresh,
+    .about = tar_about,
+    .place = tar_place,
+};

@@ -1,0 +1,253 @@
+/*
+ * Values of tars that are made from the bytes of a file (tar.h): arrays of .npy files, numbers in text, and bytes that
+ * the user says are an array. What is another thing than the field is breaks its sample only.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/number.h"
+#include "format/fingerprint.h"
+#include "format/tar.h"
+#include "format/wanted.h"
+
+/* A larger file is no array of one sample. */
+#define LARGEST (UINT64_C(1) << 32)
+
+/* Where values are made: the same file is opened once, and its bytes go to a buffer that grows. */
+struct maker {
+    struct leat_tar *tar;
+    const struct leat_tar_file *of;
+    struct leat_io_file *file;
+    uint8_t *buffer;
+    size_t room;
+};
+
+static uint64_t step_bytes(const struct leat_field *f)
+{
+    uint64_t bytes = leat_dtype_size(f->dtype);
+    for (unsigned d = f->ndim && f->shape[0] < 0 ? 1 : 0; d < f->ndim; d++)
+        bytes *= (uint64_t)f->shape[d];
+    return bytes;
+}
+
+static bool npy_fits(const struct leat_npy_array *npy, const struct leat_field *f)
+{
+    bool fits = npy->dtype == f->dtype && npy->ndim == f->ndim;
+    for (unsigned d = 0; fits && d < f->ndim; d++)
+        fits = f->shape[d] < 0 || npy->shape[d] == (uint64_t)f->shape[d];
+    return fits;
+}
+
+/* A number in text as a scalar of any type. False: it is none, or does not fit. */
+static bool read_scalar(const uint8_t *p, size_t n, enum leat_dtype dtype, uint8_t *to)
+{
+    struct leat_number number;
+    while (n && (*p == ' ' || (*p >= '\t' && *p <= '\r')))
+        p++, n--;
+    while (n && (p[n - 1] == ' ' || (p[n - 1] >= '\t' && p[n - 1] <= '\r')))
+        n--;
+    if (!n || leat_number_read((const char *)p, n, LEAT_NUMBER_TEXT, &number) != n)
+        return false;
+    const float single = (float)number.value;
+    const size_t each = leat_dtype_size(dtype);
+    const bool is_signed = dtype == LEAT_I8 || dtype == LEAT_I16 || dtype == LEAT_I32 || dtype == LEAT_I64;
+    if (dtype == LEAT_F64)
+        memcpy(to, &number.value, 8);
+    else if (dtype == LEAT_F32)
+        memcpy(to, &single, 4);
+    else if (dtype == LEAT_F16 || dtype == LEAT_BF16 || !number.is_whole || (!is_signed && number.whole < 0))
+        return false;
+    else
+        memcpy(to, &number.whole, each);
+    if (dtype == LEAT_F64 || dtype == LEAT_F32 || each == 8)
+        return true;
+    const int64_t most = dtype == LEAT_BOOL ? 1 : (INT64_C(1) << (8 * each - is_signed)) - 1;
+    return number.whole <= most && (!is_signed || number.whole >= -most - 1);
+}
+
+/* The value of a sample that has no such file: NaN among floats, else zeros; none of one that varies. */
+static int put_lacking(const struct leat_field *f, struct leat_values *out, size_t k, size_t i)
+{
+    static const uint16_t half_nan = 0x7e00, bfloat_nan = 0x7fc0;
+    static const float single_nan = NAN;
+    static const double double_nan = NAN;
+    const size_t each = leat_dtype_size(f->dtype);
+    const void *nan = f->dtype == LEAT_F16    ? (const void *)&half_nan
+                      : f->dtype == LEAT_BF16 ? (const void *)&bfloat_nan
+                      : f->dtype == LEAT_F32  ? (const void *)&single_nan
+                      : f->dtype == LEAT_F64  ? (const void *)&double_nan
+                                              : NULL;
+    const uint64_t bytes = f->ndim && f->shape[0] < 0 ? 0 : step_bytes(f);
+    uint8_t *to = leat_values_room(out, k, i, bytes);
+    if (!to)
+        return LEAT_E_NOMEM;
+    if (!nan && bytes)
+        memset(to, 0, (size_t)bytes);
+    for (uint64_t at = 0; nan && at < bytes; at += each)
+        memcpy(to + at, nan, each);
+    return LEAT_OK;
+}
+
+/* Bytes of a file to the value. *fault: what is wrong with them. */
+static int convert(const struct leat_field *f, const uint8_t *bytes, size_t n, struct leat_values *out, size_t k,
+                   size_t i, const char **fault)
+{
+    struct leat_npy_array npy;
+    const uint64_t step = step_bytes(f);
+    uint8_t *to, scalar[8] = {0};
+    *fault = NULL;
+    if (leat_npy_array_recognise(bytes, n)) {
+        *fault = leat_npy_array_read(bytes, n, &npy);
+        if (!*fault && npy.bytes != n - npy.header)
+            *fault = "its size is not that of its shape";
+        if (!*fault && !npy_fits(&npy, f))
+            *fault = "it has another dtype or shape than the field";
+        if (*fault)
+            return LEAT_E_DECODE;
+        if (!(to = leat_values_room(out, k, i, npy.bytes)))
+            return LEAT_E_NOMEM;
+        leat_npy_array_values(&npy, bytes + npy.header, to);
+        return LEAT_OK;
+    }
+    if (!f->ndim) {
+        *fault = read_scalar(bytes, n, f->dtype, scalar) ? NULL : "it is no number in text that the field can hold";
+        return *fault ? LEAT_E_DECODE : leat_values_put(out, k, i, scalar, step);
+    }
+    if (f->shape[0] < 0 ? n % step : n != step) {
+        *fault = "it is neither a .npy, nor has it as many bytes as the values of the field";
+        return LEAT_E_DECODE;
+    }
+    return leat_values_put(out, k, i, bytes, n);
+}
+
+static int make(struct maker *m, size_t field, uint64_t sample, struct leat_values *out, size_t k, size_t i,
+                struct leat_error *error)
+{
+    const struct leat_tar_file *f = leat_tar_file_of(m->tar, sample);
+    const struct leat_field *type = &m->tar->fields[field];
+    struct leat_tar_member member;
+    const char *fault = NULL;
+    bool found;
+    int rc = leat_tar_find(m->tar, field, sample, &found, &member, error);
+    if (!rc && !found && put_lacking(type, out, k, i))
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a value of %s", f->path);
+    if (rc || !found)
+        return rc;
+    const uint64_t n = leat_tar_bytes(&member);
+    if (n > LARGEST)
+        return leat_tar_fail(m->tar, field, sample, &member, LEAT_E_DECODE, "it has more than 4 GiB", error);
+    if (f != m->of) {
+        leat_io_release(m->file);
+        m->file = NULL;
+        m->of = f;
+        if ((rc = leat_tar_open(m->tar, f, &m->file, error)))
+            return rc;
+    }
+    if (!leat_grow(&m->buffer, &m->room, (size_t)n + 1, 1))
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a value of %s", f->path);
+    rc = leat_io_read(m->file, leat_tar_at(&member), n, m->buffer, error);
+    if (rc)
+        return rc;
+    rc = convert(type, m->buffer, (size_t)n, out, k, i, &fault);
+    if (fault)
+        return leat_tar_fail(m->tar, field, sample, &member, LEAT_E_DECODE, fault, error);
+    return rc ? leat_fail(error, LEAT_E_NOMEM, "no memory for a value of %s", f->path) : LEAT_OK;
+}
+
+static void end_maker(struct maker *m)
+{
+    leat_io_release(m->file);
+    leat_free(m->buffer);
+}
+
+int leat_tar_compute(struct leat_source *source, const size_t *fields, size_t n_fields, const uint64_t *samples,
+                     size_t n, struct leat_values *out, size_t *failed, struct leat_error *error)
+{
+    struct maker m = {.tar = (struct leat_tar *)source};
+    int rc = LEAT_OK;
+    size_t i = 0;
+    for (; i < n && !rc; i += !rc) {
+        if (leat_values_cancelled(out))
+            rc = leat_fail(error, LEAT_E_CANCELLED, "reading was cancelled");
+        for (size_t k = 0; k < n_fields && !rc; k++)
+            rc = make(&m, fields[k], samples[i], out, k, i, error);
+    }
+    *failed = i;
+    end_maker(&m);
+    return rc;
+}
+
+/* ---- the fingerprint ------------------------------------------------------------------------- */
+
+/* The checksum of an array: the index has those of .npy files whose values stand in them as they are delivered. Others
+ * are made. One that cannot be made counts as nothing, as it is of no pack. */
+static int sum_array(struct maker *m, size_t field, uint64_t sample, uint64_t *sum, struct leat_error *error)
+{
+    struct leat_tar_member member;
+    struct leat_values values;
+    const struct leat_tar_file *f = leat_tar_file_of(m->tar, sample);
+    bool found;
+    int rc = leat_tar_find(m->tar, field, sample, &found, &member, error);
+    if (rc)
+        return rc;
+    const unsigned form = found ? leat_tar_form_of(&member) : LEAT_TAR_OPAQUE;
+    *sum = 0;
+    if (found && m->tar->storage[field] == LEAT_STORAGE_MAPPED) {
+        *sum = form == LEAT_TAR_INTEGER ? leat_hash64(&member.number, 8) : 0;
+        return LEAT_OK;
+    }
+    if (form >= LEAT_TAR_ARRAY && form - LEAT_TAR_ARRAY < f->index.n_shapes &&
+        !f->index.shapes[form - LEAT_TAR_ARRAY].order) {
+        *sum = (uint64_t)member.number;
+        return LEAT_OK;
+    }
+    if (leat_values_init(&values, 1, 1))
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a value of %s", f->path);
+    rc = make(m, field, sample, &values, 0, 0, error);
+    if (!rc)
+        *sum = leat_hash64(values.at[0].data, (size_t)values.at[0].bytes);
+    leat_values_destroy(&values);
+    return rc == LEAT_E_DECODE ? LEAT_OK : rc;
+}
+
+static int sum_sample(struct maker *m, uint64_t i, uint64_t sample[2], struct leat_error *error)
+{
+    struct leat_tar *t = m->tar;
+    const struct leat_tar_file *f = leat_tar_file_of(t, i);
+    struct leat_tar_sample at[1];
+    struct leat_tar_member member;
+    bool found;
+    int rc = leat_tar_index_sample(&f->index, i - f->first, at, error);
+    for (size_t k = 0; k < t->source.n_fields && !rc; k++) {
+        uint64_t sum = 0;
+        if (t->fields[k].flags & LEAT_FIELD_DERIVED)
+            continue;
+        if (t->fields[k].kind == LEAT_KIND_ARRAY) {
+            rc = sum_array(m, k, i, &sum, error);
+            leat_fingerprint_value(sample, sum);
+        } else if (!(rc = leat_tar_find(t, k, i, &found, &member, error))) {
+            const uint64_t none = t->fields[k].kind == LEAT_KIND_JSON ? 4 : 0;
+            leat_fingerprint_file(sample, f->index.keys + at->key, found ? leat_tar_bytes(&member) : none);
+        }
+    }
+    return rc;
+}
+
+int leat_tar_sum(struct leat_tar *t, const struct leat_open_options *options, struct leat_error *error)
+{
+    struct maker m = {.tar = t};
+    int rc = LEAT_OK;
+    for (uint64_t i = 0; i < t->source.count && !rc; i++) {
+        uint64_t sample[2] = {0, 0};
+        rc = sum_sample(&m, i, sample, error);
+        leat_fingerprint_append(t->source.fingerprint, sample);
+        if (!rc && options->progress && i % 65536 == 65535 && options->progress(options->user, i, t->source.count))
+            rc = leat_fail(error, LEAT_E_CANCELLED, "reading %s was stopped", t->source.path);
+    }
+    end_maker(&m);
+    return rc;
+}

@@ -1,0 +1,34 @@
+/*
+ * The fields that the user asks for (leat_open_options.fields), for formats of files that have fields of their own:
+ * which ones, and what they are. Names are those of the files with what no name of a field has replaced.
+ */
+#ifndef LEAT_FORMAT_WANTED_H
+#define LEAT_FORMAT_WANTED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "leat/leat.h"
+
+#define LEAT_FIELD_NAME 64 /* bytes of a name, with a NUL */
+
+/* Appends a part to the name in `out`, behind a dot unless it is empty, with '_' for each byte that a name has not.
+ * False: it is too long. */
+bool leat_field_name_add(char out[LEAT_FIELD_NAME], const char *part, size_t length);
+
+/* What is asked for under a name, in *wish: NULL, nothing is, as no field is named. False: others are, and this one is
+ * not. */
+bool leat_wanted_find(const struct leat_open_options *options, const char *name, const struct leat_field **wish);
+/* Whether a field is said to be something, and not only chosen. */
+static inline bool leat_wanted_says(const struct leat_field *wish)
+{
+    return wish && wish->kind;
+}
+/* Checks what the options say of fields: names, kinds and shapes that there are. INVALID. */
+int leat_wanted_check(const struct leat_open_options *options, struct leat_error *error);
+/* Gives `field` the type that is asked for; name and flags stay. */
+void leat_wanted_take(const struct leat_field *wish, struct leat_field *field);
+/* "float32 (any, 3)", "image": the type of a field in words, cut to fit; returns `out`. */
+const char *leat_field_text(const struct leat_field *field, char *out, size_t room);
+
+#endif

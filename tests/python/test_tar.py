@@ -1,0 +1,402 @@
+"""Tars of samples in place: what they hold, beside Python's tarfile and values that WebDataset's writer wrote; lying
+ones."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+import pickle
+import shutil
+import subprocess
+import tarfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tar_made import END, Files, header, member, npy, pax, tar
+
+import leat
+
+DATA = os.environ.get("LEAT_DATA")
+PEERS = Path(DATA or "", "formats-peers")
+SETS: list[dict[str, Any]] = (
+    [
+        s
+        for s in json.loads((PEERS / "manifest.json").read_text())["sets"]
+        if s["name"].startswith(("webdataset", "tar"))
+    ]
+    if DATA and (PEERS / "manifest.json").exists()
+    else []
+)
+of_a_writer = pytest.mark.parametrize(
+    "which", SETS or [pytest.param({}, marks=pytest.mark.skip(reason="LEAT_DATA names no folder"))],
+    ids=lambda s: s.get("name", "none"),
+)  # fmt: skip
+FORMATS = {"ustar": tarfile.USTAR_FORMAT, "gnu": tarfile.GNU_FORMAT, "pax": tarfile.PAX_FORMAT}
+
+
+@pytest.fixture(autouse=True)
+def _quiet(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+
+
+def write(path: Path, data: Files | bytes) -> Path:
+    path.write_bytes(data if isinstance(data, bytes) else tar(data))
+    return path
+
+
+def same(got: Any, want: Any) -> bool:
+    """Whether a value is the one that the file of expectations has."""
+    if not isinstance(want, dict):
+        return bool(got == want)
+    if "bytes" in want:
+        return [len(got), hashlib.sha256(got).hexdigest()[:16]] == want["bytes"]
+    if "json" in want:
+        return bool(got == want["json"])
+    dtype, shape, digest = want["array"]
+    data = np.ascontiguousarray(got)
+    return [str(data.dtype), list(data.shape), hashlib.sha256(data.tobytes()).hexdigest()[:16]] == [
+        dtype,
+        shape,
+        digest,
+    ]
+
+
+def described(field: Any) -> str:
+    return field.kind if field.kind != "array" else field.dtype + (f" {field.shape}" if field.shape else "")
+
+
+def opened(which: dict[str, Any], tmp_path: Path, **more: Any) -> leat.Dataset:
+    options = which.get("open", {})
+    if which.get("refused"):
+        options = {"fields": [f for f in which["fields"] if f != "name"]}
+    return leat.open(PEERS / which["path"], index_dir=tmp_path / "index", **options, **more)
+
+
+@of_a_writer
+def test_a_tar_of_a_writer_has_its_values(which: dict[str, Any], tmp_path: Path) -> None:
+    ds = opened(which, tmp_path)
+    want = json.loads((PEERS / "expect" / f"{which['name']}.json").read_text())
+    assert len(ds) == which["n"] == len(want)
+    schema = {n: described(f) for n, f in ds.schema.items() if not n.endswith(".valid")}
+    assert schema == which["fields"]
+    for i, sample in enumerate(want):
+        for name in which["fields"]:
+            if name in sample:
+                assert same(ds[i][name], sample[name]), (i, name)
+            else:
+                assert i in which["missing"][name]
+                assert not ds[i][f"{name}.valid"]
+    again = opened(which, tmp_path)
+    assert again.fingerprint == ds.fingerprint == pickle.loads(pickle.dumps(ds)).fingerprint
+
+
+@of_a_writer
+def test_a_tar_equals_its_pack(which: dict[str, Any], tmp_path: Path) -> None:
+    ds = opened(which, tmp_path)
+    if which.get("missing"):
+        ds = opened({**which, "open": {"fields": ["png", "id"]}}, tmp_path)
+    fields = [f for f in ds.schema if not ds.schema[f].derived or f == "name"]
+    with leat.Writer(tmp_path / "own.leat", {f: ds.schema[f] for f in fields if f != "name"}) as writer:
+        for i in range(len(ds)):
+            writer.add(**{f: ds[i][f] for f in fields if f != "name"})
+    command = [os.environ["LEAT_CLI"], "pack", str(PEERS / which["path"]), str(tmp_path / "packed.leat")]
+    for f in fields:
+        command += ["--field", f] if f != "name" else []
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=tmp_path,
+        env={**os.environ, "HOME": str(tmp_path)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    packed = leat.open(tmp_path / "packed.leat")
+    assert packed.fingerprint == ds.fingerprint
+    for i in range(len(ds)):
+        for f in fields:
+            a, b = ds[i][f], packed[i][f]
+            assert np.array_equal(a, b) if isinstance(a, np.ndarray) else a == b
+    outputs: dict[str, Any] = {f: [] for f in fields if ds.schema[f].kind in ("array", "image")}
+    for f in outputs:
+        if ds.schema[f].kind == "image":
+            outputs[f] = [leat.ops.Decode(), leat.ops.RandomResizedCrop(16)]
+    assert outputs
+    apart = leat.open(
+        shutil.copytree(
+            PEERS,
+            tmp_path / "peers",
+            ignore=lambda d, n: (
+                [] if "webdataset" in d or d.endswith("tar") else [x for x in n if x not in ("webdataset", "tar")]
+            ),
+        )
+        / which["path"],
+        fields=[f for f in fields if f != "name"],
+    )  # without a place for row indexes
+    rows = [
+        [
+            (batch.ids.tolist(), {f: np.asarray(batch[f]).tobytes() for f in outputs})
+            for batch in leat.Loader(
+                one, 4, shuffle=True, seed=3, num_threads=threads, outputs=outputs, framework="numpy", epochs=1
+            )
+        ]
+        for one, threads in ((ds, 1), (ds, 3), (packed, 2), (apart, 2))
+    ]
+    assert rows[0] == rows[1] == rows[2] == rows[3]
+    ranks = [
+        [i for batch in leat.Loader(ds, 2, shuffle=True, seed=3, outputs=outputs, framework="numpy", epochs=1,
+                                    rank=rank, world_size=2, tail="uneven") for i in batch.ids.tolist()]
+        for rank in range(2)
+    ]  # fmt: skip
+    together = leat.Loader(ds, 4, shuffle=True, seed=3, outputs=outputs, framework="numpy", epochs=1)
+    assert sorted(ranks[0] + ranks[1]) == sorted(i for batch in together for i in batch.ids.tolist()[: len(ds)])
+
+
+# ---- what tars hold ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_tar_reads_as_tarfile_reads_it(kind: str, tmp_path: Path) -> None:
+    long = "d" * 120 + "/" + "e" * 20 + "/k.txt" if kind == "ustar" else "d" * 300 + "/k.txt"
+    files = [("__info__", b"x"), ("__a__/k.txt", b"y"), ("f.old/k0.txt", "ü".encode()), ("f.old/k0.CLS", b" 7\n")]
+    files += [(long, b""), (long[:-3] + "cls", b"-3"), ("__b__.txt", b"z"), ("__b__.cls", b"+12")]
+    ds = leat.open(write(tmp_path / "a.tar", tar(files, FORMATS[kind])))
+    assert [ds[i] for i in range(3)] == [
+        {"txt": "ü", "cls": 7, "name": "f.old/k0"},
+        {"txt": "", "cls": -3, "name": long[:-4]},
+        {"txt": "z", "cls": 12, "name": "__b__"},
+    ]
+    assert ds.schema["name"].derived and not ds.schema["cls"].derived
+
+
+def test_a_tar_behind_another_is_read_too(tmp_path: Path) -> None:
+    a, b = tar([("a.txt", b"1")]), tar([("a.txt", b"2"), ("b.txt", b"3")])
+    ds = leat.open(write(tmp_path / "a.tar", a + b))
+    assert [s["txt"] for s in ds] == ["1", "2", "3"]
+    cut = leat.open(write(tmp_path / "b.tar", b[: b.index(b"3") + 1]))  # neither padding nor an end
+    assert [s["txt"] for s in cut] == ["2", "3"]
+
+
+def test_compressed_tars_are_the_same_data_set(tmp_path: Path) -> None:
+    zstandard = pytest.importorskip("zstandard")
+    data = tar([(f"{i:03}.{e}", bytes([65 + i % 26]) * i * 37) for i in range(300) for e in ("txt", "bin")])
+    plain = leat.open(write(tmp_path / "a.tar", data))
+    packed = {".tar.gz": gzip.compress(data), ".tgz": gzip.compress(data),
+              ".tar.zst": zstandard.ZstdCompressor().compress(data)}  # fmt: skip
+    for end, bytes_of in packed.items():
+        for _ in range(2):
+            ds = leat.open(write(tmp_path / f"a{end}", bytes_of))
+            assert ds.fingerprint == plain.fingerprint
+            assert ds[299] == plain[299] and ds[0] == plain[0] and ds[123] == plain[123]
+
+
+def test_shards_are_one_data_set_with_the_fields_of_any(tmp_path: Path) -> None:
+    write(tmp_path / "s-0.tar", [("a.txt", b"1"), ("b.txt", b"2")])
+    write(tmp_path / "s-1.tar", [("c.cls", b"3"), ("c.txt", b"4"), ("d.vec.npy", npy(np.arange(3.0)))])
+    ds = leat.open(tmp_path / "s-{0..1}.tar")
+    assert len(ds) == 4
+    assert [s["txt"] for s in ds] == ["1", "2", "4", ""]
+    assert ds.column("txt.valid").tolist() == [True, True, True, False]
+    assert ds.column("cls").tolist() == [0, 0, 3, 0]
+    assert np.isnan(ds[0]["vec.npy"]).all() and ds[3]["vec.npy"].tolist() == [0, 1, 2]
+    assert leat.open([tmp_path / "s-0.tar", tmp_path / "s-1.tar"]).fingerprint == ds.fingerprint
+    assert [s["name"] for s in ds.where('"cls.valid"')] == ["c"]
+
+
+def test_arrays_come_in_the_order_of_c(tmp_path: Path) -> None:
+    arrays = [np.arange(24, dtype=d).reshape(4, 3, 2) for d in ("<f4", ">i2", "<u8")]
+    arrays.append(np.asfortranarray(arrays[0]))
+    for k, array in enumerate(arrays):
+        ds = leat.open(write(tmp_path / f"{k}.tar", [("a.npy", npy(array)), ("b.npy", npy(array[::2]))]))
+        assert ds.schema["npy"].shape == (None, 3, 2)
+        assert np.array_equal(ds[0]["npy"], array) and np.array_equal(ds[1]["npy"], array[::2])
+        with leat.Writer(tmp_path / f"{k}.leat", {"npy": ds.schema["npy"]}) as writer:
+            for sample in ds:
+                writer.add(npy=sample["npy"])
+        assert leat.open(tmp_path / f"{k}.leat").fingerprint == ds.fingerprint
+    scalar = leat.open(write(tmp_path / "s.tar", [("a.npy", npy(np.float64(2.5)))]))
+    assert scalar.schema["npy"].shape == () and scalar[0]["npy"] == 2.5
+
+
+def test_fields_choose_and_say_what_files_are(tmp_path: Path) -> None:
+    files = [("a.x", b"12"), ("a.raw", np.arange(3, dtype="f4").tobytes()), ("a.y", b"2.5"), ("a.pth", b"code")]
+    path = write(tmp_path / "a.tar", files)
+    ds = leat.open(path, fields=["y", "x"])
+    assert ds[0] == {"y": b"2.5", "x": b"12", "name": "a"}
+    said = {"x": "int16", "raw": leat.field("float32", (3,)), "y": "float64", "pth": "bytes"}
+    ds = leat.open(path, fields=said)
+    assert {n: described(f) for n, f in ds.schema.items()} == {
+        "x": "int16", "raw": "float32 (3,)", "y": "float64", "pth": "bytes", "name": "str"
+    }  # fmt: skip
+    assert ds[0]["x"] == 12 and ds[0]["raw"].tolist() == [0, 1, 2] and ds[0]["y"] == 2.5 and ds[0]["pth"] == b"code"
+    assert leat.open(path, fields={"x": leat.field("uint8", (None,))})[0]["x"].tolist() == [49, 50]
+    assert pickle.loads(pickle.dumps(ds)).fingerprint == ds.fingerprint
+    with pytest.raises(ValueError, match=r"ends in \.z"):
+        leat.open(path, fields=["z"])
+    with pytest.raises(ValueError, match="no field is"):
+        leat.open(path, fields={"x": "imag"})
+
+
+@pytest.mark.parametrize("end", ["pyd", "pkl", "pickle", "pth", "pt"])
+def test_pickles_are_refused_by_name(end: str, tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tar", [("a.cls", b"1"), (f"a.model.{end}", b"cos\nsystem\n")])
+    with pytest.raises(leat.Error, match=rf'"model\.{end}".*pickles.*\({end}\).*fields=') as caught:
+        leat.open(path)
+    assert "a.tar" in str(caught.value)
+    assert leat.open(path, fields=["cls"])[0]["cls"] == 1
+    assert leat.open(path, fields={f"model.{end}": "bytes"})[0][f"model.{end}"] == b"cos\nsystem\n"
+
+
+def test_arrays_of_objects_are_refused(tmp_path: Path) -> None:
+    odd = npy(np.array([{}], dtype=object), allow_pickle=True)
+    nested = npy(np.zeros(2, dtype=[("a", "f4"), ("b", "O")]), allow_pickle=True)
+    for k, data in enumerate((odd, nested)):
+        path = write(tmp_path / f"{k}.tar", [("a.cls", b"1"), ("a.npy", npy(np.arange(3))), ("b.npy", data)])
+        with pytest.raises(leat.Error, match='"npy".*pickles.*objects'):
+            leat.open(path)
+        assert leat.open(path, fields={"npy": "bytes"})[1]["npy"] == data
+
+
+def test_a_value_of_another_kind_breaks_its_sample_only(tmp_path: Path) -> None:
+    files = []
+    for i in range(6):
+        files += [(f"{i}.cls", b"x" if i == 1 else b"%d" % i), (f"{i}.txt", b"\xff" if i == 2 else b"t")]
+        files += [(f"{i}.json", b"{" if i == 3 else b"{}")]
+        files += [(f"{i}.npy", npy(np.zeros((2, 2) if i == 4 else 3, "f4" if i != 5 else "f8")))]
+    ds = leat.open(write(tmp_path / "a.tar", files))
+    bad = {1: "cls", 2: "txt", 3: "json", 4: "npy", 5: "npy"}
+    assert ds[0]["cls"] == 0 and ds[0]["npy"].tolist() == [0, 0, 0]
+    for i, name in bad.items():
+        with pytest.raises(leat.Error, match=name) as caught:
+            ds[i]
+        assert "a.tar" in str(caught.value) and "byte" in str(caught.value)
+    for name, at in (("cls", 1), ("npy", 4)):
+        loader = leat.Loader(ds, 6, outputs={name: []}, on_error="skip", framework="numpy", epochs=1)
+        ids = [int(i) for batch in loader for i in batch.ids]
+        assert at not in ids and 0 in ids
+
+
+def test_what_is_left_out_is_said(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tar", [("a/._x.jpg", b"1"), ("README", b"2"), ("k.txt", b"3")])
+    with pytest.warns(UserWarning, match="1 file with a name that begins with a dot\n.*1 file without a dot"):
+        assert len(leat.open(path)) == 1
+
+
+def test_names_that_no_field_has_are_changed(tmp_path: Path) -> None:
+    ds = leat.open(write(tmp_path / "a.tar", [("a.0.é.txt", b"1"), ("a.left image.txt", b"2")]))
+    assert ds[0] == {"_0.__.txt": "1", "left_image.txt": "2", "name": "a"}
+
+
+# ---- the index -----------------------------------------------------------------------------------
+
+
+def test_a_changed_tar_is_indexed_anew(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tar", [("a.txt", b"1"), ("b.txt", b"2")])
+    ds = leat.open(path)
+    kept = Path(f"{path}.leat-index")
+    first = kept.read_bytes()
+    assert leat.open(path).fingerprint == ds.fingerprint and kept.read_bytes() == first
+    write(path, [("a.txt", b"1"), ("c.txt", b"3333")])
+    os.utime(path, ns=(0, time.time_ns() + 10**9))
+    with pytest.raises(leat.Error, match="changed"):
+        ds[1]
+    assert [s["txt"] for s in leat.open(path)] == ["1", "3333"]
+    assert kept.read_bytes() != first
+    kept.write_bytes(first[:-9] + b"damaged!!")
+    assert [s["txt"] for s in leat.open(path)] == ["1", "3333"]
+
+
+def test_an_index_lies_where_it_is_asked_for(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tar", [("a.txt", b"1")])
+    leat.open(path, index_dir=tmp_path / "kept")
+    assert not Path(f"{path}.leat-index").exists()
+    assert [p.name.split("-")[0] for p in (tmp_path / "kept").iterdir()] == ["a.tar"]
+
+
+# ---- tars that lie -------------------------------------------------------------------------------
+
+GOOD = member(b"a.txt", b"1")
+LYING = {
+    "a size beyond the file": GOOD + header(b"b.txt", b"77777777777\0"),
+    "a size that is negative": GOOD + header(b"b.txt", b"\xff" * 12),
+    "a size of 2^63": GOOD + header(b"b.txt", b"\x80\0\0\0\x80" + bytes(7)),
+    "a size of 2^62 by pax": GOOD + pax({"size": str(1 << 62)}) + header(b"b.txt", b"00000000001\0"),
+    "a negative size by pax": GOOD + pax({"size": "-1"}) + member(b"b.txt", b"2"),
+    "a size of letters": GOOD + header(b"b.txt", b"0000000000x\0"),
+    "a wrong checksum": GOOD + b"b" + member(b"b.txt", b"2")[1:].replace(b"ustar", b"ustaq"),
+    "a file that is cut": (GOOD + member(b"b.txt", b"2" * 5000))[:-2000],
+    "a header that is cut": GOOD + member(b"b.txt", b"2")[:300],
+    "a field twice in a sample": GOOD + member(b"a.TXT", b"2"),
+    "a record of pax that ends behind it": GOOD + pax(b"999 path=x.txt\n") + member(b"b.txt", b"2"),
+    "a record of pax of length 0": GOOD + pax(b"0 path=x.txt\n") + member(b"b.txt", b"2"),
+    "a name with a NUL": GOOD + pax({"path": "b\0c.txt"}) + member(b"b.txt", b"2"),
+    "a name that is no UTF-8": GOOD + member(b"\xff\xfe.txt", b"2"),
+    "a name of a megabyte": GOOD + pax({"path": "b" * 900_000 + ".txt"}) + member(b"b.txt", b"2"),
+    "a text of 2 MiB": GOOD + pax({"path": "b" * (2 << 20)}) + member(b"b.txt", b"2"),
+    "a sparse file": GOOD + member(b"b.txt", b"2", kind=b"S"),
+    "a sparse file by pax": GOOD + pax({"GNU.sparse.major": "1", "GNU.sparse.minor": "0"}) + member(b"b.txt", b"2"),
+    "a text that is cut": GOOD + pax({"path": "b" * 5000})[:2000],
+    "noise behind the end": GOOD + END + os.urandom(0) + b"noise" * 300,
+    "too many endings": b"".join(member(b"a.e%d" % i, b"") for i in range(300)),
+    "no sample": member(b"README", b"2"),
+    "nothing": END,
+}
+
+
+@pytest.mark.parametrize("what", LYING)
+def test_a_tar_that_lies_is_an_error_of_its_file(what: str, tmp_path: Path) -> None:
+    path = write(tmp_path / "lies.tar", LYING[what] + (b"" if "cut" in what else END))
+    for ending, data in (("", path.read_bytes()), (".gz", gzip.compress(path.read_bytes()))):
+        with pytest.raises(leat.Error, match=r"lies\.tar") as caught:
+            leat.open(write(Path(f"{path}{ending}"), data))
+        if what not in ("no sample", "nothing"):
+            assert "byte" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("what", "data"),
+    [
+        ("a path upwards", member(b"../../b.txt", b"2")),
+        ("an absolute path", member(b"/etc/b.txt", b"2")),
+        ("a link", header(b"b.txt", b"00000000400\0", kind=b"2") + header(b"l.txt", b"00000000400\0", kind=b"1")),
+        ("a key that comes again", member(b"b.txt", b"2") + member(b"a.txt", b"3")),
+        ("a device", header(b"b.txt", b"00000000000\0", kind=b"3")),
+        ("a type that nobody knows", member(b"b.txt", b"2", kind=b"Q")),
+        ("a signed checksum", b""),
+        ("a global name", pax({"comment": "é"}, b"g")),
+    ],
+)
+def test_an_odd_tar_is_read(what: str, data: bytes, tmp_path: Path) -> None:
+    names = {"a path upwards": "../../b", "an absolute path": "/etc/b"}
+    if what == "a signed checksum":
+        block = bytearray(header("é".encode() + b".txt", b"00000000000\0"))
+        block[148:156] = b" " * 8
+        block[148:156] = b"%06o\0 " % sum(b - 256 if b > 127 else b for b in block)
+        data = bytes(block)
+    ds = leat.open(write(tmp_path / "odd.tar", GOOD + data + END))
+    assert ds[0]["txt"] == "1"
+    if what in names:
+        assert ds[1]["name"] == names[what] and ds[1]["txt"] == "2"
+
+
+def test_a_bomb_ends_in_bounded_memory(tmp_path: Path) -> None:
+    bomb = gzip.compress(header(b"a.txt", b"\x80" + bytes(6) + (1 << 33).to_bytes(5, "big")) + bytes(1 << 20))
+    with pytest.raises(leat.Error, match=r"a\.tar\.gz.*decompress it"):
+        leat.open(write(tmp_path / "a.tar.gz", bomb))
+
+
+def test_a_tar_within_a_tar_is_bytes(tmp_path: Path) -> None:
+    inner = tar([("a.txt", b"1")])
+    ds = leat.open(write(tmp_path / "a.tar", [("k.tar", inner)]))
+    assert ds[0]["tar"] == inner
+
+
+@pytest.mark.parametrize("cut", [1, 100, 512, 513, 700, 1024, 1100])
+def test_a_cut_tar_never_gives_other_values(cut: int, tmp_path: Path) -> None:
+    data = tar([("a.txt", b"1" * 600), ("b.txt", b"2" * 600)])[: 2 * 512 + 1024 + 512]
+    try:
+        ds = leat.open(write(tmp_path / "a.tar", data[:-cut]))
+        assert all(s["txt"] in ("1" * 600, "2" * 600) for s in ds)
+    except leat.Error as e:
+        assert "a.tar" in str(e)
