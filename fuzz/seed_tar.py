@@ -48,7 +48,7 @@ TARS = {
     "cut": tar(FILES)[:1100],
 }
 for name, data in ARRAYS.items():
-    write("fuzz_npy_array", name, data)
+    write("fuzz_npy", name, data)
 for name, data in TARS.items():
     write("fuzz_tar", name, data.rstrip(b"\0") + bytes(-len(data.rstrip(b"\0")) % 512))
 for name in ("ustar", "two"):

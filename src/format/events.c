@@ -13,7 +13,7 @@
 #include "base/hash.h"
 #include "format/compressed.h"
 #include "format/fingerprint.h"
-#include "format/npy.h"
+#include "format/npy_rows.h"
 #include "io/guard.h"
 #include "io/interrupt.h"
 
@@ -28,8 +28,8 @@ struct events {
     char *path;
     uint64_t bytes; /* of the file */
     struct leat_event_table table;
-    struct leat_npy features; /* `rows` NULL: features are a column, or there are none */
-    uint64_t stamp;           /* of their file */
+    struct leat_npy_rows features; /* `values` NULL: features are a column, or there are none */
+    uint64_t stamp;                /* of their file */
 };
 
 /* ---- recognising ----------------------------------------------------------------------------- */
@@ -62,7 +62,7 @@ static int row_of(const struct events *x, uint64_t sample, uint64_t *row, struct
     int64_t found = (int64_t)sample;
     const int rc = x->table.columns[column] ? leat_event_table_get(&x->table, column, sample, &found, error) : LEAT_OK;
     *row = (uint64_t)found;
-    if (!rc && *row >= x->features.header.rows)
+    if (!rc && *row >= x->features.count)
         return leat_fail_at(error, LEAT_E_CORRUPT, x->path, LEAT_NO_OFFSET,
                             "what was kept of %s is damaged: remove its " LEAT_KEPT_END, x->path);
     return rc;
@@ -97,19 +97,19 @@ static int open_features(struct events *x, const struct leat_open_options *optio
                          "the lines of %s have %" PRIu64 " features: leave features=%s out, or those columns", x->path,
                          f->n_features, path);
     uint64_t size;
-    int rc = leat_npy_open(path, &x->features, error);
+    int rc = leat_npy_rows_open(path, &x->features, error);
     rc = rc ? rc : leat_io_stamp(x->features.file, &x->stamp, &size, error);
-    const struct leat_npy_header *h = &x->features.header;
-    if (rc || (tgn ? h->rows > (uint64_t)f->most_idx : h->rows == f->count))
+    const struct leat_npy_rows *h = &x->features;
+    if (rc || (tgn ? h->count > (uint64_t)f->most_idx : h->count == f->count))
         return rc;
     if (tgn)
         return leat_fail_at(error, LEAT_E_CORRUPT, path, LEAT_NO_OFFSET,
                             "%s has %" PRIu64 " rows, and idx in %s goes up to %" PRId64
                             ": of TGN row idx has the features of an event, and row 0 is of none",
-                            path, h->rows, x->path, f->most_idx);
+                            path, h->count, x->path, f->most_idx);
     return leat_fail_at(error, LEAT_E_CORRUPT, path, LEAT_NO_OFFSET,
                         "%s has %" PRIu64 " rows, and %s has %" PRIu64 " events: there is a row for each", path,
-                        h->rows, x->path, f->count);
+                        h->count, x->path, f->count);
 }
 
 /* ---- fields ---------------------------------------------------------------------------------- */
@@ -118,9 +118,9 @@ static void set_fields(struct events *x)
 {
     static const char *const names[FIELDS] = {"src", "dst", "t", "label", "idx", "feat"};
     const struct leat_event_facts *f = &x->table.facts;
-    const struct leat_npy_header *h = &x->features.header;
+    const struct leat_npy_rows *h = &x->features;
     for (unsigned c = 0; c < FIELDS; c++) {
-        const bool rows = c == LEAT_EVENT_FEATURES && x->features.rows;
+        const bool rows = c == LEAT_EVENT_FEATURES && x->features.values;
         if (!x->table.columns[c] && !rows)
             continue;
         struct leat_field *field = &x->fields[x->source.n_fields];
@@ -155,12 +155,12 @@ static void set_fields(struct events *x)
 static const uint8_t *base_of(const struct events *x, size_t field, uint64_t *each)
 {
     const enum leat_event_column c = x->column[field];
-    const bool apart = c == LEAT_EVENT_FEATURES && x->features.rows;
+    const bool apart = c == LEAT_EVENT_FEATURES && x->features.values;
     const bool by_row = x->table.columns[LEAT_EVENT_IDX] || x->table.columns[LEAT_EVENT_ORDER];
-    *each = apart                      ? x->features.header.row_bytes
+    *each = apart                      ? x->features.row_bytes
             : c == LEAT_EVENT_FEATURES ? x->table.facts.n_features * sizeof(float)
                                        : sizeof(int64_t);
-    return !apart ? x->table.columns[c] : by_row ? NULL : x->features.rows;
+    return !apart ? x->table.columns[c] : by_row ? NULL : x->features.values;
 }
 
 int leat_events_rows(struct leat_source *source, size_t field, const uint64_t *samples, size_t n, void *cold,
@@ -175,7 +175,7 @@ int leat_events_rows(struct leat_source *source, size_t field, const uint64_t *s
             *failed = i;
             return rc;
         }
-        rows[i] = base ? base + samples[i] * each : x->features.rows + row * each;
+        rows[i] = base ? base + samples[i] * each : x->features.values + row * each;
     }
     return LEAT_OK;
 }
@@ -236,7 +236,7 @@ static int sum_some(void *arg)
             const uint8_t *base = base_of(s->x, f, &each);
             if (!base && (s->rc = row_of(s->x, i, &row, s->error)))
                 return LEAT_OK;
-            base = base ? base : s->x->features.rows;
+            base = base ? base : s->x->features.values;
             leat_fingerprint_value(sample, leat_hash64(base + row * each, (size_t)each));
         }
         leat_fingerprint_append(s->sums, sample);
@@ -264,7 +264,7 @@ void leat_events_close(struct leat_source *source)
 {
     struct events *x = (struct events *)source;
     leat_event_table_destroy(&x->table);
-    leat_npy_close(&x->features);
+    leat_npy_rows_close(&x->features);
     leat_free(x->path);
     leat_free(x);
 }

@@ -7,7 +7,7 @@
  *     label, idx    int64, if the form has them
  *     feat          numbers beside the events of each line (float32), or rows of an array
  *
- * All fields are mapped columns (event_table.h, npy.h).
+ * All fields are mapped columns (event_table.h, npy_rows.h).
  */
 #ifndef LEAT_FORMAT_EVENTS_H
 #define LEAT_FORMAT_EVENTS_H

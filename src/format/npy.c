@@ -1,206 +1,234 @@
-/* Arrays of NumPy's files: npy.h. */
+/* Array files of NumPy: npy.h. */
 #include "format/npy.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/bytes.h"
-#include "base/error.h"
 
-static const char damaged[] = "no header of NumPy";
+static const char magic[6] = {'\x93', 'N', 'U', 'M', 'P', 'Y'};
+static const char no_literal[] = "its header is no literal of Python that an array has";
 
-static const struct {
-    char name[4];
-    enum leat_dtype dtype;
-} dtypes[] = {{"<f4", LEAT_F32}, {"<f8", LEAT_F64}, {"<f2", LEAT_F16}, {"|u1", LEAT_U8},
-              {"|i1", LEAT_I8},  {"<u2", LEAT_U16}, {"<i2", LEAT_I16}, {"<u4", LEAT_U32},
-              {"<i4", LEAT_I32}, {"<u8", LEAT_U64}, {"<i8", LEAT_I64}, {"|b1", LEAT_BOOL}};
+bool leat_npy_recognise(const void *data, size_t n)
+{
+    return n >= sizeof magic && !memcmp(data, magic, sizeof magic);
+}
 
-struct text {
+/* ---- the literal ----------------------------------------------------------------------------- */
+
+enum { DEEPEST = 16, DESCR = 16 };
+
+struct literal {
     const char *p, *end;
+    bool objects; /* some type in it is 'O' */
 };
 
-static void skip_blanks(struct text *t)
+static char peek(struct literal *l)
 {
-    while (t->p < t->end && *t->p == ' ')
-        t->p++;
+    while (l->p < l->end && (*l->p == ' ' || *l->p == '\n' || *l->p == '\t' || *l->p == '\r'))
+        l->p++;
+    return l->p < l->end ? *l->p : 0;
 }
 
-/* Goes past a character and blanks in front of it. False: another one stands there. */
-static bool take(struct text *t, char c)
+static bool take(struct literal *l, char c)
 {
-    skip_blanks(t);
-    const bool is = t->p < t->end && *t->p == c;
-    t->p += is;
-    return is;
-}
-
-static bool take_word(struct text *t, const char *word)
-{
-    const size_t n = strlen(word);
-    skip_blanks(t);
-    const bool is = (size_t)(t->end - t->p) >= n && !memcmp(t->p, word, n);
-    t->p += is ? n : 0;
-    return is;
-}
-
-/* A text in quotes of up to 31 bytes. */
-static bool take_quoted(struct text *t, char out[32])
-{
-    size_t n = 0;
-    if (!take(t, '\''))
+    if (peek(l) != c)
         return false;
-    for (; t->p < t->end && *t->p != '\'' && n < 31; t->p++)
-        out[n++] = *t->p;
-    out[n] = 0;
-    return t->p < t->end && *t->p++ == '\'';
+    l->p++;
+    return true;
 }
 
-static bool take_shape(struct text *t, uint64_t shape[LEAT_MAX_DIMS + 1], unsigned *ndim)
+/* A string without escapes; longer ones are cut in `out`, which may be NULL. */
+static bool take_string(struct literal *l, char *out, size_t room)
 {
-    if (!take(t, '('))
+    if (peek(l) == 'u') /* of Python 2 */
+        l->p++;
+    const char quote = peek(l);
+    if (quote != '\'' && quote != '"')
         return false;
-    for (*ndim = 0; !take(t, ')'); ++*ndim) {
-        uint64_t value = 0;
-        const char *const begin = t->p;
-        if (*ndim > LEAT_MAX_DIMS)
-            return false;
-        for (; t->p < t->end && *t->p >= '0' && *t->p <= '9'; t->p++)
-            if (!leat_mul_u64(value, 10, &value) || !leat_add_u64(value, (uint64_t)(*t->p - '0'), &value))
-                return false;
-        if (t->p == begin || value > INT64_MAX)
-            return false;
-        shape[*ndim] = value;
-        if (!take(t, ',') && (t->p == t->end || *t->p != ')'))
-            return false;
+    const char *from = ++l->p;
+    while (l->p < l->end && *l->p != quote && *l->p != '\\')
+        l->p++;
+    if (l->p >= l->end || *l->p != quote)
+        return false;
+    const size_t n = (size_t)(l->p++ - from), kept = out && n >= room ? room - 1 : n;
+    const size_t sign = n && strchr("<>|=", *from) ? 1 : 0;
+    l->objects =
+        l->objects || (n > sign && from[sign] == 'O' && (n == sign + 1 || (n == sign + 2 && from[sign + 1] <= '9')));
+    if (out) {
+        memcpy(out, from, kept);
+        out[kept] = 0;
     }
     return true;
 }
 
-struct described {
-    char descr[32];
-    bool fortran;
-    uint64_t shape[LEAT_MAX_DIMS + 1];
-    unsigned ndim, seen;
-};
-
-static bool take_entry(struct text *t, struct described *d)
+static bool take_word(struct literal *l, const char *word)
 {
-    char key[32];
-    unsigned bit = 0;
-    bool good = take_quoted(t, key) && take(t, ':');
-    if (good && !strcmp(key, "descr")) {
-        bit = 1;
-        good = take_quoted(t, d->descr);
-    } else if (good && !strcmp(key, "fortran_order")) {
-        bit = 2;
-        d->fortran = take_word(t, "True");
-        good = d->fortran || take_word(t, "False");
-    } else if (good && !strcmp(key, "shape")) {
-        bit = 4;
-        good = take_shape(t, d->shape, &d->ndim);
+    const size_t n = strlen(word);
+    peek(l);
+    if ((size_t)(l->end - l->p) < n || memcmp(l->p, word, n) != 0)
+        return false;
+    l->p += n;
+    return true;
+}
+
+static bool take_int(struct literal *l, uint64_t *out)
+{
+    char c = peek(l);
+    uint64_t value = 0;
+    if (c < '0' || c > '9')
+        return false;
+    for (; l->p < l->end && *l->p >= '0' && *l->p <= '9'; l->p++)
+        if (!leat_mul_u64(value, 10, &value) || !leat_add_u64(value, (uint64_t)(*l->p - '0'), &value))
+            return false;
+    take(l, 'L');
+    *out = value;
+    return true;
+}
+
+/* Passes any value: lists and tuples of them, strings, integers. */
+static bool pass(struct literal *l, unsigned depth)
+{
+    uint64_t number;
+    const char c = peek(l), close = c == '[' ? ']' : c == '(' ? ')' : 0;
+    if (!close)
+        return take_string(l, NULL, 0) || take_int(l, &number) || take_word(l, "None");
+    if (depth >= DEEPEST)
+        return false;
+    l->p++;
+    while (peek(l) != close)
+        if (!pass(l, depth + 1) || (!take(l, ',') && peek(l) != close))
+            return false;
+    return take(l, close);
+}
+
+static bool take_shape(struct literal *l, struct leat_npy *out)
+{
+    if (!take(l, '('))
+        return false;
+    while (peek(l) != ')') {
+        uint64_t n;
+        if (out->ndim > LEAT_MAX_DIMS || !take_int(l, &n) || n > INT64_MAX)
+            return false;
+        out->shape[out->ndim++] = n;
+        if (!take(l, ',') && peek(l) != ')')
+            return false;
     }
-    good = good && bit && !(d->seen & bit);
-    d->seen |= bit;
-    return good;
+    return take(l, ')');
 }
 
-static const char *judge(const struct described *d, struct leat_npy_header *out)
+/* "<f4" and the like. */
+static enum leat_dtype dtype_of(const char *descr, bool *swapped)
 {
-    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
-        if (!strcmp(dtypes[i].name, d->descr))
-            out->dtype = dtypes[i].dtype;
-    if (!out->dtype)
-        return "an array of another type than numbers in this machine's byte order";
-    if (!d->ndim)
-        return "a single number: the first axis counts rows";
-    if (d->fortran && d->ndim > 1)
-        return "an array in Fortran order: write numpy.ascontiguousarray of it";
-    out->rows = d->shape[0];
-    out->row_bytes = leat_dtype_size(out->dtype);
-    for (unsigned i = 1; i < d->ndim; i++) {
-        out->shape[out->ndim++] = (int64_t)d->shape[i];
-        if (!leat_mul_u64(out->row_bytes, d->shape[i], &out->row_bytes))
-            return damaged;
+    static const struct {
+        char name[3];
+        enum leat_dtype dtype;
+    } types[] = {{"b1", LEAT_BOOL}, {"i1", LEAT_I8},  {"u1", LEAT_U8},  {"i2", LEAT_I16},
+                 {"u2", LEAT_U16},  {"i4", LEAT_I32}, {"u4", LEAT_U32}, {"i8", LEAT_I64},
+                 {"u8", LEAT_U64},  {"f2", LEAT_F16}, {"f4", LEAT_F32}, {"f8", LEAT_F64}};
+    if (!*descr || !strchr("<>|=", *descr))
+        return 0;
+    *swapped = *descr == '>';
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (!strcmp(descr + 1, types[i].name))
+            return types[i].dtype;
+    return 0;
+}
+
+static const char *read_dict(struct literal *l, struct leat_npy *out)
+{
+    char key[DESCR], descr[DESCR] = "";
+    unsigned seen = 0;
+    if (!take(l, '{'))
+        return no_literal;
+    while (peek(l) != '}') {
+        if (!take_string(l, key, sizeof key) || !take(l, ':'))
+            return no_literal;
+        const unsigned bit = !strcmp(key, "descr")           ? 1
+                             : !strcmp(key, "fortran_order") ? 2
+                             : !strcmp(key, "shape")         ? 4
+                                                             : 0;
+        const bool text = bit == 1 && (peek(l) == '\'' || peek(l) == '"' || peek(l) == 'u');
+        if (!bit || seen & bit ||
+            (bit == 1   ? !(text ? take_string(l, descr, sizeof descr) : pass(l, 0))
+             : bit == 2 ? !(out->fortran = take_word(l, "True")) && !take_word(l, "False")
+                        : !take_shape(l, out)))
+            return no_literal;
+        seen |= bit;
+        if (!take(l, ',') && peek(l) != '}')
+            return no_literal;
     }
-    uint64_t bytes;
-    if (!leat_mul_u64(out->rows, out->row_bytes, &bytes) || bytes > INT64_MAX)
-        return damaged;
-    return out->row_bytes ? NULL : "an array without elements";
+    l->p++;
+    if (seen != 7 || peek(l))
+        return no_literal;
+    out->pickled = l->objects;
+    out->dtype = dtype_of(descr, &out->swapped);
+    return out->pickled ? "it holds objects, which are pickles" : out->dtype ? NULL : "its dtype is none of leat's";
 }
 
-const char *leat_npy_header_read(const uint8_t *bytes, size_t n, struct leat_npy_header *out)
+const char *leat_npy_read(const void *data, size_t n, struct leat_npy *out)
 {
-    struct described d = {.seen = 0};
-    *out = (struct leat_npy_header){0};
-    if (n < 12 || memcmp(bytes, "\x93NUMPY", 6) != 0 || bytes[6] < 1 || bytes[6] > 3 || bytes[7])
-        return damaged;
-    const size_t begin = bytes[6] == 1 ? 10 : 12,
-                 length = bytes[6] == 1 ? (size_t)(bytes[8] | bytes[9] << 8) : leat_get_u32(bytes + 8);
-    if (length > n - begin)
-        return damaged;
-    out->data = begin + length;
-    struct text t = {(const char *)bytes + begin, (const char *)bytes + begin + length};
-    if (!take(&t, '{'))
-        return damaged;
-    while (!take(&t, '}'))
-        if (!take_entry(&t, &d) || (!take(&t, ',') && (t.p == t.end || *t.p != '}')))
-            return damaged;
-    return d.seen == 7 ? judge(&d, out) : damaged;
-}
-
-/* The rows of a file that cannot be mapped, or does not begin them at a multiple of their elements. */
-static int read_rows(struct leat_npy *npy, uint64_t bytes, struct leat_error *error)
-{
-    npy->memory = bytes < SIZE_MAX ? leat_alloc((size_t)bytes + 1) : NULL;
-    npy->rows = npy->memory;
-    return npy->memory ? leat_io_read(npy->file, npy->header.data, bytes, npy->memory, error)
-                       : leat_fail(error, LEAT_E_NOMEM, "no memory for the rows of %s", npy->file->path);
-}
-
-static int load(struct leat_npy *npy, const char *path, struct leat_error *error)
-{
-    const struct leat_npy_header *h = &npy->header;
-    const uint64_t size = npy->file->size;
-    const size_t n = size < LEAT_NPY_HEAD ? (size_t)size : LEAT_NPY_HEAD;
-    uint8_t *head = leat_alloc(n + 1);
-    int rc = head ? leat_io_read(npy->file, 0, n, head, error)
-                  : leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", path);
-    const char *what = rc ? NULL : leat_npy_header_read(head, n, &npy->header);
-    leat_free(head);
-    if (what)
-        return leat_fail_at(error, LEAT_E_FORMAT, path, 0,
-                            "%s has %s: features are a file of numpy.save, with a row of numbers for each event", path,
-                            what);
-    if (rc)
-        return rc;
-    const uint64_t bytes = h->rows * h->row_bytes;
-    if (size - h->data < bytes)
-        return leat_fail_at(error, LEAT_E_CORRUPT, path, (int64_t)size,
-                            "%s: its header says %" PRIu64 " rows of %" PRIu64
-                            " bytes, and the file ends before: it is cut, copy it again",
-                            path, h->rows, h->row_bytes);
-    if (!npy->file->backend->map || h->data % leat_dtype_size(h->dtype))
-        return read_rows(npy, bytes, error);
-    const uint8_t *base = leat_io_map(npy->file, error);
-    npy->rows = base ? base + h->data : NULL;
-    return base ? LEAT_OK : LEAT_E_IO;
-}
-
-int leat_npy_open(const char *path, struct leat_npy *out, struct leat_error *error)
-{
+    const uint8_t *p = data;
     *out = (struct leat_npy){0};
-    int rc = leat_io_open(path, &out->file, error);
-    rc = rc ? rc : load(out, path, error);
-    if (rc)
-        leat_npy_close(out);
-    return rc;
+    if (!leat_npy_recognise(data, n) || n < 10)
+        return "it does not begin as an array file of NumPy does";
+    const size_t at = p[6] == 1 ? 10 : 12;
+    if (p[6] < 1 || p[6] > 3 || p[7])
+        return "it has a version that leat does not know";
+    if (n < at)
+        return "its header is cut";
+    const uint64_t length = p[6] == 1 ? leat_get_u16(p + 8) : leat_get_u32(p + 8);
+    if (length > LEAT_NPY_HEADER - at)
+        return "its header is too long";
+    if (n < at + length)
+        return "its header is cut";
+    struct literal l = {(const char *)p + at, (const char *)p + at + length, false};
+    out->header = at + length;
+    const char *fault = read_dict(&l, out);
+    if (fault)
+        return fault;
+    out->bytes = leat_dtype_size(out->dtype);
+    for (unsigned d = 0; d < out->ndim; d++)
+        if (!leat_mul_u64(out->bytes, out->shape[d], &out->bytes))
+            return "its shape is too large";
+    return NULL;
 }
 
-void leat_npy_close(struct leat_npy *npy)
+/* ---- values ---------------------------------------------------------------------------------- */
+
+static void swap(uint8_t *to, uint64_t n, size_t each)
 {
-    leat_io_release(npy->file);
-    leat_free(npy->memory);
-    *npy = (struct leat_npy){0};
+    for (uint64_t i = 0; i < n; i++, to += each)
+        for (size_t k = 0; k < each / 2; k++) {
+            const uint8_t byte = to[k];
+            to[k] = to[each - 1 - k];
+            to[each - 1 - k] = byte;
+        }
+}
+
+void leat_npy_values(const struct leat_npy *npy, const uint8_t *values, uint8_t *to)
+{
+    const size_t each = leat_dtype_size(npy->dtype);
+    const uint64_t n = npy->bytes / each;
+    uint64_t at[LEAT_MAX_DIMS + 1] = {0}, steps[LEAT_MAX_DIMS + 1], from = 0;
+    if (!npy->bytes)
+        return;
+    if (!npy->fortran || npy->ndim < 2) {
+        memcpy(to, values, (size_t)npy->bytes);
+    } else {
+        for (unsigned d = 0; d < npy->ndim; d++)
+            steps[d] = d ? steps[d - 1] * npy->shape[d - 1] : 1;
+        for (uint64_t i = 0; i < n; i++) { /* the last index runs fastest */
+            memcpy(to + i * each, values + from * each, each);
+            for (unsigned d = npy->ndim; d--;) {
+                from += steps[d];
+                if (++at[d] < npy->shape[d])
+                    break;
+                from -= steps[d] * npy->shape[d];
+                at[d] = 0;
+            }
+        }
+    }
+    if (npy->swapped)
+        swap(to, n, each);
 }

@@ -1,38 +1,39 @@
 /*
- * Arrays of NumPy's files (.npy), whose first axis counts rows:
+ * The header of an array file of NumPy (.npy), which is a literal of Python:
  *
- *     \x93NUMPY | version 1.0, 2.0 or 3.0 | length of the header, u16 or u32 | header | elements in C order
+ *     "\x93NUMPY" | version 1, 0 | u16 length | {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), } spaces \n
+ *     versions 2, 3: u32 length
  *
- * The header is text: {'descr': '<f4', 'fortran_order': False, 'shape': (672448, 172), }. Nothing is unpickled.
+ * It is read by a grammar of dict, tuple, list, string, int and bool; nothing is evaluated, and arrays of objects,
+ * which are pickles, are only recognised.
  */
 #ifndef LEAT_FORMAT_NPY_H
 #define LEAT_FORMAT_NPY_H
 
-#include "io/file.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
-struct leat_npy_header {
-    enum leat_dtype dtype;
-    unsigned ndim; /* of a row */
-    int64_t shape[LEAT_MAX_DIMS];
-    uint64_t rows, row_bytes;
-    uint64_t data; /* the byte at which the first row begins */
-};
+#include "leat/leat.h"
 
-/* The longest header that is read. */
-#define LEAT_NPY_HEAD (64 << 10)
-/* Reads the header of a file that begins with these bytes. NULL: it is good; else a clause that says what it is. Pure.
- */
-const char *leat_npy_header_read(const uint8_t *bytes, size_t n, struct leat_npy_header *out);
+/* A longer header is none that leat reads. */
+#define LEAT_NPY_HEADER 4096
 
 struct leat_npy {
-    struct leat_npy_header header;
-    struct leat_io_file *file;
-    const uint8_t *rows; /* mapped: read them inside leat_guarded */
-    uint8_t *memory;     /* or of a file that cannot be mapped */
+    enum leat_dtype dtype;
+    bool swapped; /* big-endian */
+    bool fortran; /* the first index runs fastest */
+    bool pickled; /* it holds objects: then there is a fault, too */
+    unsigned ndim;
+    uint64_t shape[LEAT_MAX_DIMS + 1]; /* rows of what a field may have as a row */
+    uint64_t header;                   /* bytes before the values */
+    uint64_t bytes;                    /* of the values */
 };
-/* The rows stay in place until it is closed. NOT_FOUND, FORMAT (no such file, or no numbers), CORRUPT (it is cut), IO,
- * NOMEM. */
-int leat_npy_open(const char *path, struct leat_npy *out, struct leat_error *error);
-void leat_npy_close(struct leat_npy *npy);
+
+bool leat_npy_recognise(const void *data, size_t n);
+/* Reads the header of a file of which the first n bytes are there. NULL, or what is wrong with it, for messages. */
+const char *leat_npy_read(const void *data, size_t n, struct leat_npy *out);
+/* Writes the values in the order of C and of this machine. `to` has room for npy->bytes, and is not `values`. */
+void leat_npy_values(const struct leat_npy *npy, const uint8_t *values, uint8_t *to);
 
 #endif

@@ -14,7 +14,7 @@
 
 #include "format/compressed.h"
 #include "format/kept.h"
-#include "format/npy_array.h"
+#include "format/npy.h"
 #include "leat/leat.h"
 
 #define LEAT_TAR_ENDINGS 256

@@ -19,7 +19,7 @@
 /* Bytes of a body that tell its form, and that a number has at most. */
 enum { HEAD = 64, STEP = 4 << 10, LONGEST_STEP = 1 << 20, TELL = 16 << 20, SHAPES = 1024 };
 /* An array is hashed in pieces behind its header. */
-enum { NPY_HEAD = LEAT_NPY_ARRAY_HEADER };
+enum { NPY_HEAD = LEAT_NPY_HEADER };
 
 struct maker {
     const struct leat_tar_making *asked;
@@ -37,7 +37,7 @@ struct maker {
     struct leat_tar_member member;
     uint8_t head[NPY_HEAD];
     size_t n_head, head_wanted;
-    struct leat_npy_array npy;
+    struct leat_npy npy;
     const char *fault; /* of the array */
     bool has_header;
     struct leat_hash_pieces hash;
@@ -172,7 +172,7 @@ static int begin(void *user, const struct leat_tar_found *f, uint64_t *wanted, s
 static void begin_array(struct maker *m)
 {
     m->has_header = true;
-    m->fault = leat_npy_array_read(m->head, m->n_head, &m->npy);
+    m->fault = leat_npy_read(m->head, m->n_head, &m->npy);
     leat_hash_begin(&m->hash);
     if (!m->fault)
         leat_hash_add(&m->hash, m->head + m->npy.header, m->n_head - (size_t)m->npy.header);
@@ -261,6 +261,8 @@ static int end(void *user, struct leat_error *error)
     if (m->is_array) {
         if (!m->fault && m->npy.bytes != size - m->npy.header)
             m->fault = "its size is not that of its shape";
+        if (!m->fault && m->npy.ndim > LEAT_MAX_DIMS)
+            m->fault = "it has more dimensions than a field";
         for (unsigned d = 1; !m->fault && d < m->npy.ndim; d++)
             if (!m->npy.shape[d])
                 m->fault = "a dimension is 0";

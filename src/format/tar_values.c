@@ -34,7 +34,7 @@ static uint64_t step_bytes(const struct leat_field *f)
     return bytes;
 }
 
-static bool npy_fits(const struct leat_npy_array *npy, const struct leat_field *f)
+static bool npy_fits(const struct leat_npy *npy, const struct leat_field *f)
 {
     bool fits = npy->dtype == f->dtype && npy->ndim == f->ndim;
     for (unsigned d = 0; fits && d < f->ndim; d++)
@@ -96,12 +96,12 @@ static int put_lacking(const struct leat_field *f, struct leat_values *out, size
 static int convert(const struct leat_field *f, const uint8_t *bytes, size_t n, struct leat_values *out, size_t k,
                    size_t i, const char **fault)
 {
-    struct leat_npy_array npy;
+    struct leat_npy npy;
     const uint64_t step = step_bytes(f);
     uint8_t *to, scalar[8] = {0};
     *fault = NULL;
-    if (leat_npy_array_recognise(bytes, n)) {
-        *fault = leat_npy_array_read(bytes, n, &npy);
+    if (leat_npy_recognise(bytes, n)) {
+        *fault = leat_npy_read(bytes, n, &npy);
         if (!*fault && npy.bytes != n - npy.header)
             *fault = "its size is not that of its shape";
         if (!*fault && !npy_fits(&npy, f))
@@ -110,7 +110,7 @@ static int convert(const struct leat_field *f, const uint8_t *bytes, size_t n, s
             return LEAT_E_DECODE;
         if (!(to = leat_values_room(out, k, i, npy.bytes)))
             return LEAT_E_NOMEM;
-        leat_npy_array_values(&npy, bytes + npy.header, to);
+        leat_npy_values(&npy, bytes + npy.header, to);
         return LEAT_OK;
     }
     if (!f->ndim) {

@@ -33,14 +33,14 @@ MUTATIONS = [
     ),
     Mutation(
         "an array of objects within records is no pickle",
-        "src/format/npy_array.c",
+        "src/format/npy.c",
         "out->pickled = l->objects;",
         "out->pickled = l->objects && out->dtype;",
         ("c:format/tar", "py:test_tar.py::test_arrays_of_objects_are_refused"),
     ),
     Mutation(
         "an array of Fortran's order is delivered as it lies",
-        "src/format/npy_array.c",
+        "src/format/npy.c",
         "if (!npy->fortran || npy->ndim < 2) {",
         "if (npy->ndim < 9) {",
         ("py:test_tar.py::test_arrays_come_in_the_order_of_c",),

@@ -3,7 +3,6 @@
 #include "../files.h"
 
 #include "base/hash.h"
-#include "format/npy_array.h"
 #include "format/source.h"
 #include "format/tar_index.h"
 #include "format/tar_scan.h"
@@ -217,39 +216,6 @@ TEST(sizes_that_lie_are_found_before_anything_is_allocated)
             leat_tar_scan_end(s, false, NULL);
             free(m.bytes);
         }
-}
-
-TEST(headers_of_arrays_are_read_by_a_grammar)
-{
-    static const struct {
-        const char *text;
-        bool good, pickled;
-    } cases[] = {
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", true, false},
-        {"{\"shape\": (2L, 3L), 'descr': u'>i8', 'fortran_order': True}\n", true, false},
-        {"{'descr': '|b1', 'fortran_order': False, 'shape': ()}", true, false},
-        {"{'descr': '|O', 'fortran_order': False, 'shape': (2,)}", false, true},
-        {"{'descr': [('a', '<f4'), ('b', [('c', 'O', (2,))])], 'fortran_order': False, 'shape': (2,)}", false, true},
-        {"{'descr': [('O', '<f4')], 'fortran_order': False, 'shape': (2,)}", false, true},
-        {"{'descr': '<c8', 'fortran_order': False, 'shape': (2,)}", false, false},
-        {"{'descr': '<f4', 'fortran_order': False}", false, false},
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': (2,), 'shape': (3,)}", false, false},
-        {"{'descr': '<f4', 'fortran_order': 0, 'shape': (2,)}", false, false},
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': (-2,)}", false, false},
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296, 4294967296)}", false, false},
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': __import__('os')}", false, false},
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': (2,)} x", false, false},
-        {"{'descr': [[[[[[[[[[[[[[[[[[[[[[[[[[[[", false, false}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        uint8_t bytes[512] = "\x93NUMPY\1\0";
-        struct leat_npy_array npy;
-        const size_t n = strlen(cases[i].text);
-        bytes[8] = (uint8_t)n;
-        memcpy(bytes + 10, cases[i].text, n);
-        assert_int_equal(!leat_npy_array_read(bytes, 10 + n, &npy), cases[i].good);
-        assert_int_equal(npy.pickled, cases[i].pickled);
-        assert_non_null(leat_npy_array_read(bytes, 9 + n, &npy));
-    }
 }
 
 TEST(a_hash_of_pieces_is_that_of_the_whole)
