@@ -1,41 +1,23 @@
-"""Tars of samples in place: what they hold, beside Python's tarfile and values that WebDataset's writer wrote; lying
-ones."""
+"""Tars of samples in place: what they hold, beside Python's tarfile; lying ones."""
 
 from __future__ import annotations
 
 import gzip
-import hashlib
-import json
 import os
 import pickle
-import shutil
-import subprocess
 import tarfile
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from tar_made import END, Files, header, member, npy, pax, tar
+from test_files_of_others import described
 
 import leat
 
 DATA = os.environ.get("LEAT_DATA")
 PEERS = Path(DATA or "", "formats-peers")
-SETS: list[dict[str, Any]] = (
-    [
-        s
-        for s in json.loads((PEERS / "manifest.json").read_text())["sets"]
-        if s["name"].startswith(("webdataset", "tar"))
-    ]
-    if DATA and (PEERS / "manifest.json").exists()
-    else []
-)
-of_a_writer = pytest.mark.parametrize(
-    "which", SETS or [pytest.param({}, marks=pytest.mark.skip(reason="LEAT_DATA names no folder"))],
-    ids=lambda s: s.get("name", "none"),
-)  # fmt: skip
 FORMATS = {"ustar": tarfile.USTAR_FORMAT, "gnu": tarfile.GNU_FORMAT, "pax": tarfile.PAX_FORMAT}
 
 
@@ -47,110 +29,6 @@ def _quiet(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def write(path: Path, data: Files | bytes) -> Path:
     path.write_bytes(data if isinstance(data, bytes) else tar(data))
     return path
-
-
-def same(got: Any, want: Any) -> bool:
-    """Whether a value is the one that the file of expectations has."""
-    if not isinstance(want, dict):
-        return bool(got == want)
-    if "bytes" in want:
-        return [len(got), hashlib.sha256(got).hexdigest()[:16]] == want["bytes"]
-    if "json" in want:
-        return bool(got == want["json"])
-    dtype, shape, digest = want["array"]
-    data = np.ascontiguousarray(got)
-    return [str(data.dtype), list(data.shape), hashlib.sha256(data.tobytes()).hexdigest()[:16]] == [
-        dtype,
-        shape,
-        digest,
-    ]
-
-
-def described(field: Any) -> str:
-    return field.kind if field.kind != "array" else field.dtype + (f" {field.shape}" if field.shape else "")
-
-
-def opened(which: dict[str, Any], tmp_path: Path, **more: Any) -> leat.Dataset:
-    options = which.get("open", {})
-    if which.get("refused"):
-        options = {"fields": [f for f in which["fields"] if f != "name"]}
-    return leat.open(PEERS / which["path"], index_dir=tmp_path / "index", **options, **more)
-
-
-@of_a_writer
-def test_a_tar_of_a_writer_has_its_values(which: dict[str, Any], tmp_path: Path) -> None:
-    ds = opened(which, tmp_path)
-    want = json.loads((PEERS / "expect" / f"{which['name']}.json").read_text())
-    assert len(ds) == which["n"] == len(want)
-    schema = {n: described(f) for n, f in ds.schema.items() if not n.endswith(".valid")}
-    assert schema == which["fields"]
-    for i, sample in enumerate(want):
-        for name in which["fields"]:
-            if name in sample:
-                assert same(ds[i][name], sample[name]), (i, name)
-            else:
-                assert i in which["missing"][name]
-                assert not ds[i][f"{name}.valid"]
-    again = opened(which, tmp_path)
-    assert again.fingerprint == ds.fingerprint == pickle.loads(pickle.dumps(ds)).fingerprint
-
-
-@of_a_writer
-def test_a_tar_equals_its_pack(which: dict[str, Any], tmp_path: Path) -> None:
-    ds = opened(which, tmp_path)
-    if which.get("missing"):
-        ds = opened({**which, "open": {"fields": ["png", "id"]}}, tmp_path)
-    fields = [f for f in ds.schema if not ds.schema[f].derived or f == "name"]
-    with leat.Writer(tmp_path / "own.leat", {f: ds.schema[f] for f in fields if f != "name"}) as writer:
-        for i in range(len(ds)):
-            writer.add(**{f: ds[i][f] for f in fields if f != "name"})
-    command = [os.environ["LEAT_CLI"], "pack", str(PEERS / which["path"]), str(tmp_path / "packed.leat")]
-    for f in fields:
-        command += ["--field", f] if f != "name" else []
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, cwd=tmp_path,
-        env={**os.environ, "HOME": str(tmp_path)},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    packed = leat.open(tmp_path / "packed.leat")
-    assert packed.fingerprint == ds.fingerprint
-    for i in range(len(ds)):
-        for f in fields:
-            a, b = ds[i][f], packed[i][f]
-            assert np.array_equal(a, b) if isinstance(a, np.ndarray) else a == b
-    outputs: dict[str, Any] = {f: [] for f in fields if ds.schema[f].kind in ("array", "image")}
-    for f in outputs:
-        if ds.schema[f].kind == "image":
-            outputs[f] = [leat.ops.Decode(), leat.ops.RandomResizedCrop(16)]
-    assert outputs
-    apart = leat.open(
-        shutil.copytree(
-            PEERS,
-            tmp_path / "peers",
-            ignore=lambda d, n: (
-                [] if "webdataset" in d or d.endswith("tar") else [x for x in n if x not in ("webdataset", "tar")]
-            ),
-        )
-        / which["path"],
-        fields=[f for f in fields if f != "name"],
-    )  # without a place for row indexes
-    rows = [
-        [
-            (batch.ids.tolist(), {f: np.asarray(batch[f]).tobytes() for f in outputs})
-            for batch in leat.Loader(
-                one, 4, shuffle=True, seed=3, num_threads=threads, outputs=outputs, framework="numpy", epochs=1
-            )
-        ]
-        for one, threads in ((ds, 1), (ds, 3), (packed, 2), (apart, 2))
-    ]
-    assert rows[0] == rows[1] == rows[2] == rows[3]
-    ranks = [
-        [i for batch in leat.Loader(ds, 2, shuffle=True, seed=3, outputs=outputs, framework="numpy", epochs=1,
-                                    rank=rank, world_size=2, tail="uneven") for i in batch.ids.tolist()]
-        for rank in range(2)
-    ]  # fmt: skip
-    together = leat.Loader(ds, 4, shuffle=True, seed=3, outputs=outputs, framework="numpy", epochs=1)
-    assert sorted(ranks[0] + ranks[1]) == sorted(i for batch in together for i in batch.ids.tolist()[: len(ds)])
 
 
 # ---- what tars hold ------------------------------------------------------------------------------
