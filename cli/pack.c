@@ -225,7 +225,7 @@ static int add_sample(struct cli_pack *pack, uint64_t i, struct leat_error *erro
         rc = leat_dataset_read(pack->dataset, i, pack->indices[read], &values[read], error);
         if (rc)
             goto out;
-        refs[read] = (struct leat_value_ref){.data = values[read].data, .length = values[read].length};
+        refs[read] = leat_value_given(&values[read]);
         if (pack->by_path && !strcmp(field->name, "name") &&
             asprintf(&path, "%.*s/%.*s", pack->src_length, pack->src, (int)values[read].length,
                      (const char *)values[read].data) < 0) {

@@ -413,8 +413,12 @@ bool cli_encodes_photos_alone(const struct leat_dataset *dataset)
 bool cli_refuse_decoded(const struct cli_command *command, const struct leat_dataset *dataset, const char *path)
 {
     json_t *about = cli_about(dataset);
-    const bool raw = json_object_get(json_object_get(about, "photos"), "raw") != NULL;
+    bool raw = json_object_get(json_object_get(about, "photos"), "raw") != NULL;
     json_decref(about);
+    size_t n;
+    const struct leat_field *fields = leat_dataset_fields(dataset, &n);
+    for (size_t i = 0; i < n; i++)
+        raw = raw && !(fields[i].flags & LEAT_FIELD_PIXELS); /* those were never files */
     if (raw && cli_encodes_photos_alone(dataset))
         cli_say(
             command,

@@ -164,6 +164,7 @@ enum leat_layout { LEAT_LAYOUT_NONE = 0, LEAT_LAYOUT_HWC, LEAT_LAYOUT_CHW };
 #define LEAT_MAX_DIMS 8
 #define LEAT_FIELD_DERIVED 1u /* made by leat (name, image.width ...), outside the fingerprint */
 #define LEAT_FIELD_FILES 2u   /* each value is one file of a folder, byte for byte */
+#define LEAT_FIELD_PIXELS 4u  /* images that may be pixels, which were never a file (docs/format.md) */
 
 /* The relation of a field to the image of its sample. A chain over a tuple of fields moves it as it moves the image
  * (docs/targets.md). Boxes are float32 (any, 4); keypoints are float32 (any, k, 3): x, y and visibility; a mask is an
@@ -588,6 +589,7 @@ struct leat_value {
     int64_t shape[LEAT_MAX_DIMS];
     uint8_t orientation; /* EXIF orientation of a photo that is stored as pixels, 1 to 8; else 0 */
     bool decoded;        /* an encoded value that is stored as the array that it decodes to, with the array's dtype */
+    uint32_t before;     /* ... behind a header of so many bytes, which a writer takes with it */
     void *owned;         /* internal */
 };
 LEAT_API int leat_dataset_read(const struct leat_dataset *dataset, uint64_t position, size_t field,
@@ -603,6 +605,8 @@ LEAT_API int leat_dataset_write(const struct leat_dataset *dataset, const size_t
 LEAT_API int leat_dataset_read_part(const struct leat_dataset *dataset, uint64_t position, size_t field, uint64_t begin,
                                     uint64_t n, struct leat_value *out, struct leat_error *error);
 LEAT_API void leat_value_clear(struct leat_value *value);
+/* The value as leat_writer_add takes it; valid as long as the value is. */
+LEAT_API struct leat_value_ref leat_value_given(const struct leat_value *value);
 
 /* All values of a field of fixed size as one array of leat_dataset_count rows, verified. If they lie in one piece and
  * no `copy` is requested, the memory is the data set's and `owned` is NULL. It is a mapped file then: touching it after

@@ -590,12 +590,21 @@ static int read_computed(const struct leat_dataset *d, size_t field, const struc
     return rc ? at_sample(d, field, ref, rc, error) : LEAT_OK;
 }
 
+struct leat_value_ref leat_value_given(const struct leat_value *value)
+{
+    const uint8_t *data = value->data;
+    return (struct leat_value_ref){.data = data ? data - value->before : NULL, .length = value->length + value->before};
+}
+
 /* A value in another form as people see it: a fast photo as its original bytes, a raw one as its elements. */
 static int present(const struct leat_codec *codec, uint8_t form, struct leat_value *out, struct leat_error *error)
 {
     if (form == LEAT_FORM_RAW) {
+        const uint8_t *from = out->data;
         out->decoded = true;
-        return codec->view(out, error);
+        const int rc = codec->view(out, error);
+        out->before = rc ? 0 : (uint32_t)((const uint8_t *)out->data - from);
+        return rc;
     }
     uint8_t *original;
     size_t length;

@@ -18,7 +18,7 @@ int leat_dataset_write(const struct leat_dataset *dataset, const size_t *fields,
             rc = leat_fail(error, LEAT_E_CANCELLED, "copying samples was interrupted at sample %" PRIu64, i);
         for (; read < n_fields && !rc; read += !rc) {
             rc = leat_dataset_read(dataset, i, fields[read], &values[read], error);
-            refs[read] = (struct leat_value_ref){.data = values[read].data, .length = values[read].length};
+            refs[read] = leat_value_given(&values[read]);
         }
         rc = rc ? rc : leat_writer_add(writer, refs, NULL, error);
         while (read)

@@ -166,6 +166,23 @@ static const char *read_dict(struct literal *l, struct leat_npy *out)
     return out->pickled ? "it holds objects, which are pickles" : out->dtype ? NULL : "its dtype is none of leat's";
 }
 
+const char *leat_npy_descr(const char *text, size_t n, struct leat_npy *out)
+{
+    struct literal l = {text, text + n, false}, all = l;
+    char name[2] = "", descr[DESCR] = "";
+    *out = (struct leat_npy){0};
+    if (!pass(&all, 0) || peek(&all))
+        return "its dtype is no list of JSON that NumPy writes";
+    out->pickled = all.objects;
+    if (out->pickled)
+        return "it holds objects, which are pickles";
+    if (!take(&l, '[') || !take(&l, '[') || !take_string(&l, name, sizeof name) || *name || !take(&l, ',') ||
+        !take_string(&l, descr, sizeof descr) || !take(&l, ']') || !take(&l, ']'))
+        return "its dtype has fields of its own";
+    out->dtype = dtype_of(descr, &out->swapped);
+    return out->dtype ? NULL : "its dtype is none of leat's";
+}
+
 const char *leat_npy_read(const void *data, size_t n, struct leat_npy *out)
 {
     const uint8_t *p = data;

@@ -33,6 +33,9 @@ struct leat_npy {
 bool leat_npy_recognise(const void *data, size_t n);
 /* Reads the header of a file of which the first n bytes are there. NULL, or what is wrong with it, for messages. */
 const char *leat_npy_read(const void *data, size_t n, struct leat_npy *out);
+/* Reads the dtype as `dtype.descr` is in JSON, [["", "<f4"]], into dtype, swapped and pickled. NULL, or what is wrong.
+ */
+const char *leat_npy_descr(const char *text, size_t n, struct leat_npy *out);
 /* Writes the values in the order of C and of this machine. `to` has room for npy->bytes, and is not `values`. */
 void leat_npy_values(const struct leat_npy *npy, const uint8_t *values, uint8_t *to);
 

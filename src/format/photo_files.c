@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "format/kept.h"
 #include "format/names.h"
 
@@ -103,6 +104,37 @@ int leat_photo_files_ready(struct leat_photo_files *p, const struct leat_open_op
     rc = rc ? rc : leat_folder_rows_open(p->root, index_dir, p->recheck == LEAT_RECHECK_ALWAYS, &p->listing, &p->rows);
     leat_free(index_dir);
     return rc ? leat_fail(error, rc, "no memory to open %s (%zu photos)", p->root, n) : LEAT_OK;
+}
+
+/* Their names in a file of row indexes: the hash of the path, and the place in the file. */
+int leat_photo_files_within(struct leat_photo_files *p, const char *path, const char *field, uint64_t n,
+                            const struct leat_open_options *options, leat_photo_place_fn place, void *user,
+                            struct leat_error *error)
+{
+    enum { EACH = 16 };
+    const size_t bytes = strlen(path) + strlen(field) + 2;
+    if (!(p->root = leat_alloc(bytes)))
+        return leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", path);
+    snprintf(p->root, bytes, "%s#%s", path, field);
+    p->recheck = options->recheck;
+    p->listing.n_files = n;
+    if (!options->index_dir) /* nothing is written that names a photo */
+        return leat_photo_files_ready(p, options, error);
+    p->listing.names_bytes = n * EACH;
+    p->listing.names = leat_new_array(n + 1, EACH);
+    if (!(p->listing.files = leat_new_array(n + 1, sizeof *p->listing.files)) || !p->listing.names)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", path);
+    for (uint64_t i = 0; i < n; i++) {
+        struct leat_photo_place at = {.path = path};
+        const int rc = place(user, i, &at, error);
+        if (rc)
+            return rc;
+        const uint64_t name[2] = {leat_hash64(at.path, strlen(at.path)), at.offset};
+        memcpy(p->listing.names + i * EACH, name, EACH);
+        p->listing.files[i] = (struct leat_listing_file){
+            .name = i * EACH, .size = at.bytes, .mtime_ns = at.mtime_ns, .name_length = EACH};
+    }
+    return leat_photo_files_ready(p, options, error);
 }
 
 void leat_photo_files_destroy(struct leat_photo_files *p)

@@ -36,6 +36,18 @@ int leat_photo_files_scan(struct leat_photo_files *photos, const char *path, con
                           struct leat_error *error);
 int leat_photo_files_ready(struct leat_photo_files *photos, const struct leat_open_options *options,
                            struct leat_error *error); /* NOMEM */
+/* Of photos that lie within files: the file, and where in it. */
+struct leat_photo_place {
+    const char *path;
+    int64_t mtime_ns;
+    uint64_t offset, bytes;
+};
+typedef int (*leat_photo_place_fn)(void *user, uint64_t sample, struct leat_photo_place *out, struct leat_error *error);
+/* In the place of leat_photo_files_scan and _ready: what is known of the n photos of a field of `path`. `place` is
+ * asked for each if there is an index_dir, where they are known again by it. NOMEM; what `place` returns. */
+int leat_photo_files_within(struct leat_photo_files *photos, const char *path, const char *field, uint64_t n,
+                            const struct leat_open_options *options, leat_photo_place_fn place, void *user,
+                            struct leat_error *error);
 void leat_photo_files_destroy(struct leat_photo_files *photos);
 
 /* As the source's functions. Files 0, 1, ... are the photos, and the next one has their names. */

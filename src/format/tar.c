@@ -165,37 +165,20 @@ static int open_file(struct leat_tar_file *f, const char *path, const struct lea
     return LEAT_OK;
 }
 
-/* What is known of the photos of a field. Their names in a file of row indexes: the tar's and the place in it. */
-static int ready_photos(struct leat_tar *t, size_t field, const struct leat_open_options *options,
-                        struct leat_error *error)
+struct photos {
+    const struct leat_tar *tar;
+    size_t field;
+};
+
+static int place_of_photo(void *user, uint64_t sample, struct leat_photo_place *out, struct leat_error *error)
 {
-    struct leat_photo_files *p = &t->origins[field].photos;
-    const size_t n = (size_t)t->source.count, bytes = strlen(t->source.path) + LEAT_FIELD_NAME + 2;
-    if (!(p->root = leat_alloc(bytes)))
-        return leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", t->source.path);
-    snprintf(p->root, bytes, "%s#%s", t->source.path, t->fields[field].name);
-    p->recheck = options->recheck;
-    p->listing.n_files = n;
-    if (!options->index_dir) /* nothing is written that names a photo */
-        return leat_photo_files_ready(p, options, error);
-    enum { EACH = 16 };
-    p->listing.names_bytes = n * EACH;
-    p->listing.names = leat_new_array(n + 1, EACH);
-    if (!(p->listing.files = leat_new_array(n + 1, sizeof *p->listing.files)) || !p->listing.names)
-        return leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", t->source.path);
-    for (size_t i = 0; i < n; i++) {
-        const struct leat_tar_file *f = leat_tar_file_of(t, i);
-        struct leat_tar_member m = {0};
-        bool found;
-        const int rc = leat_tar_find(t, field, i, &found, &m, error);
-        if (rc)
-            return rc;
-        const uint64_t name[2] = {leat_hash64(f->path, strlen(f->path)), leat_tar_at(&m)};
-        memcpy(p->listing.names + i * EACH, name, EACH);
-        p->listing.files[i] = (struct leat_listing_file){
-            .name = i * EACH, .size = leat_tar_bytes(&m), .mtime_ns = f->mtime_ns, .name_length = EACH};
-    }
-    return leat_photo_files_ready(p, options, error);
+    const struct photos *p = user;
+    const struct leat_tar_file *f = leat_tar_file_of(p->tar, sample);
+    struct leat_tar_member m = {0};
+    bool found;
+    const int rc = leat_tar_find(p->tar, p->field, sample, &found, &m, error);
+    *out = (struct leat_photo_place){f->path, f->mtime_ns, leat_tar_at(&m), leat_tar_bytes(&m)};
+    return rc;
 }
 
 static int finish(struct leat_tar *t, const struct leat_open_options *options, struct leat_error *error)
@@ -213,7 +196,8 @@ static int finish(struct leat_tar *t, const struct leat_open_options *options, s
     int rc = leat_tar_make_fields(t, options, error);
     for (size_t i = 0; i < t->source.n_fields && !rc; i++)
         if (t->fields[i].kind == LEAT_KIND_IMAGE)
-            rc = ready_photos(t, i, options, error);
+            rc = leat_photo_files_within(&t->origins[i].photos, t->source.path, t->fields[i].name, t->source.count,
+                                         options, place_of_photo, &(struct photos){t, i}, error);
     rc = rc ? rc : leat_io_from_memory(t->source.path, "null", 4, &t->null, error);
     rc = rc ? rc : leat_tar_sum(t, options, error);
     if (hidden)

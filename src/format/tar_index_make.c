@@ -207,14 +207,6 @@ static bool read_integer(const uint8_t *p, size_t n, int64_t *out)
     return true;
 }
 
-static bool is_photo(const uint8_t *head, size_t n)
-{
-    for (size_t i = 0; i < LEAT_PHOTO_FORMATS; i++)
-        if (leat_photo_formats[i].magic[0].n >= 3 && leat_photo_has_magic(&leat_photo_formats[i], head, n))
-            return true;
-    return false;
-}
-
 /* The number of the shape of an array among those of its ending; SHAPES: there are too many. */
 static int find_shape(struct maker *m, size_t ending, size_t *out, struct leat_error *error)
 {
@@ -280,7 +272,7 @@ static int end(void *user, struct leat_error *error)
     } else if (size <= HEAD && read_integer(m->head, m->n_head, &m->member.number)) {
         form = LEAT_TAR_INTEGER;
         e->integers++;
-    } else if (is_photo(m->head, m->n_head)) {
+    } else if (leat_photo_begins(m->head, m->n_head)) {
         form = LEAT_TAR_PHOTO;
         e->photos++;
     }

@@ -329,6 +329,30 @@ static int check_value(struct leat_group *g, struct leat_group_value *value, str
     return LEAT_OK;
 }
 
+/* A value that comes as its elements, and was never another thing. */
+static int take_raw(struct leat_group *g, uint64_t input, struct leat_group_value *value,
+                    const struct leat_codec *codec, const struct leat_group_options *options, const uint8_t *data,
+                    size_t length)
+{
+    struct leat_value view = {.data = data, .length = length};
+    const int rc = length > UINT32_MAX ? leat_fail(&g->error, LEAT_E_UNSUPPORTED, "it has 4 GiB or more")
+                                       : codec->view(&view, &g->error);
+    if (rc)
+        return rc;
+    value->came_length = length;
+    value->came_checksum = leat_hash64(data, length);
+    value->record.info = (struct leat_value_info){
+        .size = {(uint32_t)view.shape[codec->image ? 1 : 0], codec->image ? (uint32_t)view.shape[0] : 0},
+        .channels = codec->image ? (uint8_t)view.shape[2] : 0,
+        .health = LEAT_HEALTH_GOOD,
+        .form = LEAT_FORM_RAW,
+        .original = (uint32_t)length};
+    const unsigned side = options->max_side;
+    return side && (view.shape[0] > side || view.shape[1] > side)
+               ? note(g, input, LEAT_NOTE_AS_CAME, "it is pixels, which are not made smaller")
+               : LEAT_OK;
+}
+
 /* Checks one encoded value: fills its record, and replaces it by a smaller one or another form if that was requested.
  * `*warnings`: those that lenient decoding accepted. LEAT_E_DECODE: broken. */
 static int look(struct leat_group *g, uint64_t input, uint32_t field, struct leat_group_value *value,
@@ -338,6 +362,8 @@ static int look(struct leat_group *g, uint64_t input, uint32_t field, struct lea
     struct leat_value_info *info = &value->record.info, found = {0};
     const uint8_t *data = leat_group_came(g, value);
     size_t length = value->length;
+    if (g->layout->features & LEAT_FEATURE_FORMS && codec->form_of && codec->form_of(data, length) == LEAT_FORM_RAW)
+        return take_raw(g, input, value, codec, options, data, length);
     int rc = codec->probe(data, length, &found, &g->error);
     if (rc)
         return rc;

@@ -47,7 +47,7 @@ static bool name_is_valid(const char *name)
 static int take_field(const struct leat_field *in, struct leat_field *out, struct leat_store_field *info,
                       struct leat_error *error)
 {
-    const unsigned known = LEAT_FIELD_DERIVED | LEAT_FIELD_FILES;
+    const unsigned known = LEAT_FIELD_DERIVED | LEAT_FIELD_FILES | LEAT_FIELD_PIXELS;
     if (!in->name || !name_is_valid(in->name))
         return leat_fail(
             error, LEAT_E_INVALID,
@@ -61,6 +61,8 @@ static int take_field(const struct leat_field *in, struct leat_field *out, struc
     out->layout = in->layout;
     if (!*leat_kind_name(in->kind))
         return leat_fail(error, LEAT_E_INVALID, "field '%s' has the unknown kind %d", in->name, (int)in->kind);
+    if (in->flags & LEAT_FIELD_PIXELS && in->kind != LEAT_KIND_IMAGE)
+        return leat_fail(error, LEAT_E_INVALID, "field '%s' is no image: only images can be pixels", in->name);
     if (in->flags & LEAT_FIELD_FILES && in->kind == LEAT_KIND_ARRAY)
         return leat_fail(error, LEAT_E_INVALID,
                          "field '%s' is an array: only bytes, text and images can be files of a folder", in->name);

@@ -376,10 +376,15 @@ static int take_schema(struct leat_writer *w, const struct leat_field *fields, s
         return n && n <= LEAT_STORE_MAX_FIELDS
                    ? leat_fail(error, LEAT_E_NOMEM, "no memory for a schema")
                    : leat_fail(error, LEAT_E_INVALID, "a schema has 1 to %d fields", LEAT_STORE_MAX_FIELDS);
+    unsigned pixels = 0;
     memcpy(copy, fields, n * sizeof *copy);
-    for (size_t f = 0; f < n; f++)
+    for (size_t f = 0; f < n; f++) {
         if (w->options.max_side && leat_codec_of(copy[f].kind))
             copy[f].flags &= ~LEAT_FIELD_FILES;
+        pixels |= copy[f].flags & LEAT_FIELD_PIXELS;
+        if (w->options.photos == LEAT_PHOTOS_RAW) /* some are then made of a file */
+            copy[f].flags &= ~LEAT_FIELD_PIXELS;
+    }
     int rc = leat_store_layout_init(&w->layout, copy, n, error);
     for (uint32_t f = 0; !rc && f < w->layout.n_stored; f++) {
         const struct leat_codec *codec = w->layout.info[f].codec;
@@ -389,7 +394,7 @@ static int take_schema(struct leat_writer *w, const struct leat_field *fields, s
             rc = leat_fail(error, LEAT_E_UNSUPPORTED, "a %s can only be stored unchanged: leave photos at ORIGINAL",
                            codec->name);
     }
-    w->layout.features = w->layout.n_encoded && w->options.photos ? LEAT_FEATURE_FORMS : 0;
+    w->layout.features = w->layout.n_encoded && (w->options.photos || pixels) ? LEAT_FEATURE_FORMS : 0;
     leat_free(copy);
     return rc;
 }

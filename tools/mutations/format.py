@@ -4,6 +4,34 @@ from mutations import Mutation
 
 MUTATIONS = [
     Mutation(
+        "values of FFCV that overlap are read, each anew",
+        "src/format/beton_index.c",
+        "return p->done <= l->table - l->values ? LEAT_OK",
+        "return p->done ? LEAT_OK",
+        ("py:test_beton.py::test_values_that_overlap_end_before_they_are_read",),
+    ),
+    Mutation(
+        "a column of FFCV that NumPy does not align is aligned",
+        "src/format/beton_index.c",
+        "const bool aligned = bytes[c->type] == 8;",
+        "const bool aligned = bytes[c->type] != 13;",
+        ("py:test_beton.py::test_columns_are_found_as_numpy_aligns_them", "c:format/beton"),
+    ),
+    Mutation(
+        "values of FFCV are not compared with their hashes",
+        "src/format/beton.c",
+        "e->verify = !is_verified(b, field, samples[i]);",
+        "e->verify = false;",
+        ("py:test_beton.py::test_bytes_that_change_are_noticed_when_they_are_read",),
+    ),
+    Mutation(
+        "the header of a photo as pixels is made for each part of it",
+        "src/format/raw_photos.c",
+        "memcpy(o->buffer, header + from, (size_t)put);",
+        "memcpy(o->buffer, header, (size_t)put);",
+        ("c:format/beton",),
+    ),
+    Mutation(
         "the checksum of a tar's header is not compared",
         "src/format/tar_scan.c",
         "return said == unsigned_sum ||",

@@ -61,6 +61,14 @@ bool leat_photo_has_magic(const struct leat_photo_format *format, const void *da
     return false;
 }
 
+bool leat_photo_begins(const void *head, size_t length)
+{
+    for (size_t i = 0; i < LEAT_PHOTO_FORMATS; i++)
+        if (leat_photo_formats[i].magic[0].n >= 3 && leat_photo_has_magic(&leat_photo_formats[i], head, length))
+            return true;
+    return false;
+}
+
 /* Other files that people have in folders of photos; `name` NULL ends the table. */
 struct look {
     const char *name;

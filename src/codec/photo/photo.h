@@ -46,6 +46,8 @@ extern const struct leat_photo_format leat_photo_formats[LEAT_PHOTO_FORMATS + 1]
 
 /* Whether the bytes have the magic of this format, which may have more to say about them. */
 bool leat_photo_has_magic(const struct leat_photo_format *format, const void *data, size_t length);
+/* Whether these are the first bytes of a photo, of a format whose magic is long enough to tell. */
+bool leat_photo_begins(const void *head, size_t length);
 /* Whether a file of this name is a photo. */
 bool leat_photo_has_suffix(const char *name);
 

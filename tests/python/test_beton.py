@@ -1,0 +1,263 @@
+"""Files of FFCV in place: what its writer wrote, files made byte by byte, and lying ones."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import struct
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import peer_sets
+import pytest
+from beton_made import BYTES, FLOAT, INT, JSON, NDARRAY, RGB, TENSOR, Made, array_arguments
+from PIL import Image
+
+import leat
+
+of_a_writer = peer_sets.sets("beton")
+
+
+def unpacked(which: dict[str, Any], folder: Path) -> Path:
+    path = folder / Path(which["path"]).name
+    path.write_bytes(gzip.decompress((peer_sets.PEERS / f"{which['path']}.gz").read_bytes()))
+    return path
+
+
+def write(path: Path, data: bytes | bytearray) -> Path:
+    path.write_bytes(data)
+    return path
+
+
+@of_a_writer
+def test_a_beton_of_its_writer_has_its_values(which: dict[str, Any], tmp_path: Path) -> None:
+    peer_sets.check_values(which, unpacked(which, tmp_path), index_dir=tmp_path / "index")
+
+
+@of_a_writer
+def test_a_beton_equals_its_pack(which: dict[str, Any], tmp_path: Path) -> None:
+    path = unpacked(which, tmp_path)
+    peer_sets.check_pack(leat.open(path, format="beton"), str(path), tmp_path)
+
+
+# ---- made byte by byte ---------------------------------------------------------------------------
+
+
+def jpeg(size: tuple[int, int], color: tuple[int, int, int], folder: Path) -> bytes:
+    Image.new("RGB", size, color).save(folder / "x.jpg")
+    return (folder / "x.jpg").read_bytes()
+
+
+PIXELS = np.arange(5 * 4 * 3, dtype=np.uint8).reshape(5, 4, 3)
+ROW = np.arange(6, dtype="<f4").reshape(2, 3)
+
+
+def everything(folder: Path) -> Made:
+    row, t = array_arguments("<f4", (2, 3)), array_arguments("<i2", (2,))
+    fields = [("photo", RGB, b""), ("label", INT, b""), ("raw", BYTES, b""), ("row", NDARRAY, row),
+              ("meta", JSON, b""), ("x", FLOAT, b""), ("t", TENSOR, t)]  # fmt: skip
+    rows = []
+    for i in range(6):
+        photo = jpeg((8 + i, 6), (i * 40, 0, 0), folder)
+        rows.append([(0, 8 + i, 6, photo) if i % 2 else (1, 4, 5, (PIXELS + i).tobytes()), -i, b"%d" % i * (i % 3),
+                     (ROW + i).tobytes(), json.dumps({"i": i}).encode() + b"\0", i / 2,
+                     np.array([i, -i], "<i2").tobytes()])  # fmt: skip
+    return Made(fields, rows)
+
+
+def test_every_kind_of_field_is_read(tmp_path: Path) -> None:
+    made = everything(tmp_path)
+    for name in ("a.beton", "no.suffix"):
+        ds = leat.open(write(tmp_path / name, made.bytes))
+        assert list(ds.schema) == ["photo", "label", "raw", "row", "meta", "x", "t"]
+        assert ds.column("label").tolist() == [0, -1, -2, -3, -4, -5] and ds.column("x").tolist()[3] == 1.5
+        for i, sample in enumerate(ds):
+            assert sample["raw"] == b"%d" % i * (i % 3) and sample["meta"] == {"i": i}
+            assert np.array_equal(sample["row"], ROW + i) and sample["t"].tolist() == [i, -i]
+            if i % 2:
+                assert sample["photo"] == jpeg((8 + i, 6), (i * 40, 0, 0), tmp_path)
+            else:
+                assert np.array_equal(sample["photo"], PIXELS + i)
+    loader = leat.Loader(ds, 3, outputs={"photo": [leat.ops.Decode(), leat.ops.Resize((4, 4))], "row": []},
+                         framework="numpy", epochs=1)  # fmt: skip
+    assert np.concatenate([np.asarray(b["row"]) for b in loader])[5].tolist() == (ROW + 5).tolist()
+    exact = leat.Loader(ds.select([0, 2, 4]), 3, outputs={"photo": [leat.ops.Decode(), leat.ops.CenterCrop((5, 4))]},
+                        framework="numpy", epochs=1)  # fmt: skip
+    assert np.array_equal(np.asarray(next(iter(exact))["photo"])[1].transpose(1, 2, 0), PIXELS + 2)
+
+
+def test_fields_choose_and_say_what_bytes_are(tmp_path: Path) -> None:
+    fields = [("a", BYTES, b""), ("b", BYTES, b""), ("c", INT, b""), ("d", NDARRAY, array_arguments("<f8", (1,)))]
+    rows = [[np.arange(i + 1, dtype="<i4").tobytes(), "ü".encode(), i, struct.pack("<d", i)] for i in range(9)]
+    path = write(tmp_path / "a.beton", Made(fields, rows).bytes)
+    assert leat.open(path, fields=["c", "a"])[2] == {"c": 2, "a": np.arange(3, dtype="<i4").tobytes()}
+    ds = leat.open(path, fields={"a": leat.field("int32", (None,)), "b": "str", "c": "int64", "d": "bytes"})
+    assert [s["a"].tolist() for s in ds] == [list(range(i + 1)) for i in range(9)]
+    assert ds[1]["b"] == "ü" and ds[1]["c"] == 1 and ds[1]["d"] == struct.pack("<d", 1)
+    peer_sets.check_pack(leat.open(path, fields={"a": leat.field("int32", (None,)), "c": None}), str(path), tmp_path,
+                         "--field", "a=int32:*", "--field", "c")  # fmt: skip
+    other: Any = {"d": leat.field("float64", (2,))}
+    for said, why in (({"c": "float32"}, "int64"), (other, r"float64 \(1,\)"), (["e"], '"e"')):
+        with pytest.raises(ValueError, match=why):
+            leat.open(path, fields=said)
+    with pytest.raises(leat.Error, match=r"a\.beton.*neither") as caught:
+        leat.open(path, fields={"b": leat.field("int32", (None,))})[0]
+    assert "byte" in str(caught.value)
+
+
+def test_columns_are_found_as_numpy_aligns_them(tmp_path: Path) -> None:
+    photo = (1, 1, 1, b"abc")
+    values: dict[int, Any] = {RGB: photo, INT: 7, BYTES: b"xy", FLOAT: 2.5, JSON: b"[]\0"}
+    kinds = ([RGB, INT], 24), ([RGB], 13), ([RGB, BYTES], 29), ([BYTES, FLOAT], 24), ([INT, RGB, JSON], 40)
+    for fields, row in kinds:
+        made = Made([(f"f{k}", kind, b"") for k, kind in enumerate(fields)], [[values[k] for k in fields]] * 3)
+        assert made.row == row
+        sample = leat.open(write(tmp_path / f"{row}-{len(fields)}.beton", made.bytes))[2]
+        want = {INT: 7, BYTES: b"xy", FLOAT: 2.5, JSON: []}
+        for k, kind in enumerate(fields):
+            if kind != RGB:
+                assert sample[f"f{k}"] == want[kind]
+            else:
+                assert sample[f"f{k}"].tobytes() == b"abc"
+
+
+def test_a_file_without_samples_or_values_is_one(tmp_path: Path) -> None:
+    assert len(leat.open(write(tmp_path / "a.beton", Made([("a", INT, b"")], []).bytes))) == 0
+    path = write(tmp_path / "b.beton", Made([("a", INT, b"")], [[3], [4]]).bytes)
+    assert leat.open(path).column("a").tolist() == [3, 4] and not Path(f"{path}.leat-index").exists()
+
+
+def test_arrays_that_leat_does_not_read_are_left_out_by_name(tmp_path: Path) -> None:
+    records = '[["a", "<f4"], ["b", "<i8"]]', "fields of its own"
+    big, complex_ = ('[["", ">f4"]]', "big-endian"), ('[["", "<c8"]]', "none of leat's")
+    for descr, why in (('[["", "|O"]]', "pickles"), records, big, complex_, ("{}", "no list")):
+        made = Made([("a", INT, b""), ("v", NDARRAY, array_arguments(descr, (1,)))], [[5, b"12345678"]])
+        path = write(tmp_path / "a.beton", made.bytes)
+        with pytest.raises(leat.Error, match=f'"v".*{why}.*fields='):
+            leat.open(path)
+        assert leat.open(path, fields=["a"])[0] == {"a": 5}
+
+
+def test_names_that_are_equal_are_an_error(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.beton", Made([("x" * 16, INT, b"")] * 2 + [("y z", INT, b"")], [[1, 2, 3]]).bytes)
+    with pytest.raises(ValueError, match="cuts names to 16 bytes"):
+        leat.open(path)
+    assert leat.open(path, fields=["y_z"])[0] == {"y_z": 3}
+
+
+# ---- the index -----------------------------------------------------------------------------------
+
+
+def test_bytes_that_change_are_noticed_when_they_are_read(tmp_path: Path) -> None:
+    made = everything(tmp_path)
+    path = write(tmp_path / "a.beton", made.bytes)
+    ds = leat.open(path)
+    kept = Path(f"{path}.leat-index")
+    first, when = kept.read_bytes(), path.stat().st_mtime_ns
+    at = struct.unpack_from("<Q", made.bytes, made.at(4, 3))[0]
+    with path.open("r+b") as file:  # in place, and the time as it was
+        file.seek(at)
+        file.write(b"x")
+    os.utime(path, ns=(when, when))
+    assert kept.read_bytes() == first
+    assert leat.open(path).fingerprint == ds.fingerprint  # of the index
+    with pytest.raises(leat.Error, match="checksum"):
+        leat.open(path)[4]
+    done = subprocess.run([os.environ["LEAT_CLI"], "verify", path], capture_output=True, text=True, check=False)
+    assert done.returncode and "index was made" in done.stderr + done.stdout
+    os.utime(path, ns=(0, time.time_ns() + 10**9))
+    with pytest.raises(leat.Error, match="changed"):
+        ds[1]
+    again = leat.open(path)
+    assert again.fingerprint != ds.fingerprint and again[4]["row"].tobytes()[:1] == b"x"
+    kept.write_bytes(first[:-9] + b"damaged!!")
+    assert leat.open(path).fingerprint == again.fingerprint
+    leat.open(path, index_dir=tmp_path / "kept")
+    assert [p.name.split("-")[0] for p in (tmp_path / "kept").iterdir() if "leat-index" in p.name] == ["a.beton"]
+
+
+# ---- files that lie ------------------------------------------------------------------------------
+
+
+def good() -> Made:
+    fields = [("p", RGB, b""), ("b", BYTES, b""), ("j", JSON, b""), ("v", NDARRAY, array_arguments("<f4", (4,)))]
+    return Made(fields, [[(1, 2, 2, b"a" * 12), b"bytes", b"{}\0", bytes(16)] for _ in range(3)])
+
+
+MADE = good()
+BIG = (1 << 62) + 5
+LYING = {
+    "another version": (MADE.put(0, "H", 3), "version 2"),
+    "a file that is not finished": (MADE.put(16, "Q", 0), "not finished"),
+    "no fields": (MADE.put(2, "H", 0), "byte 2"),
+    "too many fields": (MADE.put(2, "H", 60000), "byte 2"),
+    "a page that is no power of two": (MADE.put(4, "I", 3 << 20), "byte 4"),
+    "a page of 0": (MADE.put(4, "I", 0), "byte 4"),
+    "more samples than rows": (MADE.put(8, "Q", 1 << 40), "byte 8"),
+    "samples that overflow": (MADE.put(8, "Q", (1 << 64) - 1), "byte 8"),
+    "a table beyond the file": (MADE.put(16, "Q", BIG), "byte 16"),
+    "a table that is cut": (bytes(MADE.bytes[:-7]), "byte 16"),
+    "a table before the rows": (MADE.put(16, "Q", len(MADE.bytes) % 24 + 24), "byte 8"),
+    "a type that nobody knows": (MADE.put(24, "B", 9), "byte 24"),
+    "a class of its own": (MADE.put(24, "B", 255), "class of its own"),
+    "pixels beyond the file": (MADE.put(MADE.at(1, 0) + 5, "Q", BIG), "byte"),
+    "pixels among the rows": (MADE.put(MADE.at(1, 0) + 5, "Q", 24), "byte"),
+    "pixels of 12 GB": (MADE.put(MADE.at(1, 0) + 1, "HH", 65535, 65535), "byte"),
+    "a photo without pixels": (MADE.put(MADE.at(1, 0) + 1, "HH", 0, 5), "without bytes"),
+    "a mode that nobody knows": (MADE.put(MADE.at(1, 0), "B", 2), "mode"),
+    "a JPEG that the table lacks": (MADE.put(MADE.at(1, 0), "BHHQ", 0, 2, 2, MADE.values + 1), "without bytes"),
+    "bytes beyond the file": (MADE.put(MADE.at(1, 1) + 8, "Q", BIG), "byte"),
+    "bytes that end beyond 2^64": (MADE.put(MADE.at(1, 1), "QQ", (1 << 64) - 3, 9), "byte"),
+    "a JSON without an end": (MADE.put(MADE.at(1, 2) + 8, "Q", 2), "zero byte"),
+    "a JSON of no bytes": (MADE.put(MADE.at(1, 2) + 8, "Q", 0), "without an end"),
+    "an array beyond the file": (MADE.put(MADE.at(1, 3), "Q", MADE.table - 3), "byte"),
+    "an array larger than a page": (MADE.put(24 + 3 * 1041 + 17, "QQ", 1 << 40, 1 << 40), "shape"),
+    "a dtype longer than its place": (MADE.put(24 + 3 * 1041 + 17 + 256, "Q", 5000), "dtype"),
+    "more values in the table than samples": (bytes(MADE.bytes) + bytes(MADE.bytes[-24:]), "table"),
+    "a table beyond the values": (MADE.put(MADE.table + 8, "Q", BIG), "table"),
+    "a table of sizes that lie": (MADE.put(MADE.table + 16, "Q", BIG), "table"),
+    "a table that overlaps": (MADE.put(MADE.table + 16, "Q", 4096), "overlap"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", LYING)
+def test_a_file_that_lies_is_an_error_of_it(what: str, tmp_path: Path) -> None:
+    data, why = LYING[what]
+    with pytest.raises(leat.Error, match=r"lies\.beton") as caught:
+        leat.open(write(tmp_path / "lies.beton", data))
+    assert why in str(caught.value)
+
+
+def test_values_that_overlap_end_before_they_are_read(tmp_path: Path) -> None:
+    made = Made([("b", BYTES, b"")], [[b"x" * 1000]] * 3000)
+    data = bytearray(made.bytes)
+    for i in range(3000):  # of each the same 2 MB: 6 GB to read
+        struct.pack_into("<QQ", data, made.at(i, 0), made.values, made.table - made.values - 1)
+    with pytest.raises(leat.Error, match=r"a\.beton.*overlap"):
+        leat.open(write(tmp_path / "a.beton", data))
+
+
+@pytest.mark.parametrize("keep", [0, 1, 23, 24, 500, 24 + 1041 * 4, MADE.rows + 50, 1 << 21, (1 << 21) + 40, -25, -1])
+def test_a_cut_file_is_an_error(keep: int, tmp_path: Path) -> None:
+    with pytest.raises(leat.Error, match=r"a\.beton"):
+        leat.open(write(tmp_path / "a.beton", MADE.bytes[:keep]))
+
+
+def test_noise_is_refused_or_read(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    spots = [*range(24), *range(24, 24 + 40), *range(MADE.rows, MADE.rows + 3 * MADE.row),
+             *range(MADE.table, len(MADE.bytes))]  # fmt: skip
+    for _ in range(150):
+        data = bytearray(MADE.bytes)
+        for at in rng.choice(spots, 2):
+            data[at] = int(rng.integers(256))
+        path = write(tmp_path / "a.beton", data)
+        try:
+            for sample in leat.open(path, format="beton"):
+                assert sample
+        except (leat.Error, ValueError) as e:
+            assert "beton" in str(e) or "sample" in str(e)
