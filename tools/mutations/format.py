@@ -4,6 +4,34 @@ from mutations import Mutation
 
 MUTATIONS = [
     Mutation(
+        "the checksum of a record's data is not compared",
+        "src/format/tfrecord_index.c",
+        "if (masked(m->data, (size_t)m->length) != leat_get_u32(m->footer))",
+        "if (!m->have)",
+        ("py:test_tfrecord.py",),
+    ),
+    Mutation(
+        "of a feature that comes twice the first value counts",
+        "src/format/tfrecord_index.c",
+        "    m->places[i] = place;",
+        "    m->places[m->n_places - 1] = i + 1 == m->n_places ? place : m->places[m->n_places - 1];",
+        ("py:test_tfrecord.py::test_odd_messages_are_read_as_protobuf_says",),
+    ),
+    Mutation(
+        "a message whose last field is cut is whole",
+        "src/format/tfrecord_index.c",
+        "    c->p = NULL;\n    return false;",
+        "    c->p = c->end;\n    return false;",
+        ("py:test_tfrecord.py",),
+    ),
+    Mutation(
+        "lists of numbers are not compared with their hashes",
+        "src/format/tfrecord_values.c",
+        "if (done == n && sum == at->sum)",
+        "if (done == n)",
+        ("py:test_tfrecord.py::test_bytes_that_change_are_noticed_when_they_are_read",),
+    ),
+    Mutation(
         "values of FFCV that overlap are read, each anew",
         "src/format/beton_index.c",
         "return p->done <= l->table - l->values ? LEAT_OK",
