@@ -21,7 +21,7 @@ import leat
 DATA = os.environ.get("LEAT_DATA")
 PEERS = Path(DATA or "", "formats-peers")
 #: of the names of sets, up to the first "-"
-FORMATS = ("webdataset", "tar")
+FORMATS = ("webdataset", "tar", "beton", "tfrecord")
 Set = dict[str, Any]
 
 
