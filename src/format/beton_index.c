@@ -324,7 +324,8 @@ static int sum_places(struct pass *p)
         for (size_t k = 0; k < l->n_columns && !rc; k++)
             if (l->columns[k].type >= LEAT_BETON_RGB && !l->columns[k].fault)
                 rc = sum_place(p, &l->columns[k], &p->at[i * l->n_places + l->columns[k].place]);
-    return rc;
+    p->looked = LOOK;
+    return rc ? rc : look(p, 0);
 }
 
 int leat_beton_index_make(struct leat_io_file *file, const struct leat_beton_layout *l,

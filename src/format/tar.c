@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
@@ -24,7 +23,7 @@
 #include "format/wanted.h"
 #include "io/guard.h"
 
-enum { PATH = 4096 + 64, HEAD = 4096 };
+enum { HEAD = 4096 };
 /* Of a compressed tar, whose few bytes may stand for any number, no file is larger. */
 #define MOST_COMPRESSED (UINT64_C(1) << 29)
 
@@ -50,12 +49,10 @@ static bool tar_recognise(const char *path, bool folder, const uint8_t *head, si
 static void close_file(struct leat_tar_file *f)
 {
     leat_io_release(f->keys);
-    leat_io_release(f->decoded);
-    leat_io_release(f->file);
+    leat_their_file_close(&f->file);
     leat_tar_index_destroy(&f->index);
     leat_free(f->fields);
     leat_free(f->endings);
-    leat_free(f->path);
 }
 
 static void tar_close(struct leat_source *source)
@@ -75,94 +72,51 @@ static void tar_close(struct leat_source *source)
     leat_free(t);
 }
 
-static int changed(const struct leat_tar_file *f, struct leat_error *error)
+static bool load_index(void *index, const char *place, struct leat_io_file *source, struct leat_their_frames *frames)
 {
-    return leat_fail_at(error, LEAT_E_CHANGED, f->path, LEAT_NO_OFFSET,
-                        "%s was changed after it was opened: open it again", f->path);
+    struct leat_tar_index *x = index;
+    if (!leat_tar_index_load(x, place, source, false))
+        return false;
+    *frames = (struct leat_their_frames){x->frames, x->n_frames, x->copy_bytes, x->bytes};
+    return true;
 }
 
-/* Whether a file that is kept open has changed. */
-static int check_stamp(const struct leat_tar_file *f, struct leat_error *error)
+static int make_index(void *index, struct leat_io_file *file, enum leat_compression compression, const char *copy,
+                      const struct leat_open_options *options, struct leat_compressed *made, struct leat_error *error)
 {
-    uint64_t stamp, size;
-    const int rc = leat_io_stamp(f->file, &stamp, &size, error);
-    return rc || stamp == f->stamp ? rc : changed(f, error);
-}
-
-static int make_index(struct leat_tar_file *f, enum leat_compression compression,
-                      const struct leat_open_options *options, const char *copy, bool *lasting,
-                      struct leat_error *error)
-{
-    struct leat_compressed made;
-    const struct leat_tar_making making = {.file = f->file,
+    struct leat_tar_index *x = index;
+    const struct leat_tar_making making = {.file = file,
                                            .compression = compression,
                                            .copy = copy,
                                            .progress = options->progress,
                                            .user = options->user,
                                            .most = compression ? MOST_COMPRESSED : 0};
-    const int rc = leat_tar_index_make(&making, &made, &f->index, error);
+    const int rc = leat_tar_index_make(&making, made, x, error);
     if (rc)
         return rc;
-    f->decoded = made.file;
-    f->index.frames = made.frames;
-    f->index.n_frames = made.n_frames;
-    f->index.copy_bytes = made.copy_bytes;
-    f->index.own_frames = made.frames;
-    *lasting = made.lasting;
+    x->frames = x->own_frames = made->frames;
+    x->n_frames = made->n_frames;
+    x->copy_bytes = made->copy_bytes;
     return LEAT_OK;
 }
 
-/* Reads the index where it is kept, or makes and keeps it. */
-static int find_index(struct leat_tar_file *f, const struct leat_open_options *options, struct leat_error *error)
+static void save_index(void *index, const char *place, struct leat_io_file *source)
 {
-    char place[4096], copy[PATH] = "";
-    enum leat_compression compression;
-    bool lasting = false;
-    int rc = leat_compression_of(f->file, &compression, error);
-    if (rc)
-        return rc;
-    const bool keeps = leat_kept_path(f->path, options->index_dir, place, sizeof place);
-    if (keeps)
-        leat_compressed_copy_place(place, copy, sizeof copy);
-    if (keeps && leat_tar_index_load(&f->index, place, f->file, false)) {
-        const struct leat_tar_index *x = &f->index;
-        if (!leat_compressed_open(f->file, compression, copy, x->frames, (size_t)x->n_frames, x->copy_bytes,
-                                  &f->decoded, NULL) &&
-            f->decoded->size == x->bytes)
-            return LEAT_OK;
-        leat_io_release(f->decoded);
-        f->decoded = NULL;
-        leat_tar_index_destroy(&f->index);
-    }
-    if (keeps && options->index_dir)
-        mkdir(options->index_dir, 0777);
-    rc = make_index(f, compression, options, copy, &lasting, error);
-    if (!rc && keeps && lasting && !(rc = check_stamp(f, error)))
-        leat_tar_index_save(&f->index, place, f->file);
-    return rc;
+    leat_tar_index_save(index, place, source);
 }
+
+static void destroy_index(void *index)
+{
+    leat_tar_index_destroy(index);
+}
+
+static const struct leat_their_index how = {load_index, make_index, save_index, destroy_index};
 
 static int open_file(struct leat_tar_file *f, const char *path, const struct leat_open_options *options,
                      struct leat_error *error)
 {
-    uint64_t size;
-    f->path = leat_io_is_remote(path) ? leat_strdup(path) : leat_absolute_path(path);
-    if (!f->path)
-        return leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", path);
-    int rc = leat_io_open(f->path, &f->file, error);
-    rc = rc ? rc : leat_io_stamp(f->file, &f->stamp, &size, error);
-    rc = rc ? rc : find_index(f, options, error);
-    rc = rc ? rc : leat_io_from_memory(f->path, f->index.keys, f->index.keys_bytes, &f->keys, error);
-    if (rc)
-        return rc;
-    f->size = f->file->size;
-    f->mtime_ns = f->file->mtime_ns;
-    if (f->decoded == f->file && !leat_io_is_remote(path)) { /* there may be more tars than open files */
-        leat_io_release(f->decoded);
-        leat_io_release(f->file);
-        f->decoded = f->file = NULL;
-    }
-    return LEAT_OK;
+    const int rc = leat_their_file_open(&f->file, path, &how, &f->index, options, error);
+    return rc ? rc : leat_io_from_memory(f->file.path, f->index.keys, f->index.keys_bytes, &f->keys, error);
 }
 
 struct photos {
@@ -177,7 +131,7 @@ static int place_of_photo(void *user, uint64_t sample, struct leat_photo_place *
     struct leat_tar_member m = {0};
     bool found;
     const int rc = leat_tar_find(p->tar, p->field, sample, &found, &m, error);
-    *out = (struct leat_photo_place){f->path, f->mtime_ns, leat_tar_at(&m), leat_tar_bytes(&m)};
+    *out = (struct leat_photo_place){f->file.path, f->file.mtime_ns, leat_tar_at(&m), leat_tar_bytes(&m)};
     return rc;
 }
 
@@ -226,7 +180,7 @@ static int tar_open_files(const char *const *paths, size_t n, const struct leat_
     }
     if (!rc) {
         t->source.v = &leat_format_tar;
-        t->source.path = t->files[0].path;
+        t->source.path = t->files[0].file.path;
         t->source.fields = t->fields;
         t->source.storage = t->storage;
         t->source.metadata = "{}";
@@ -257,15 +211,6 @@ struct leat_tar_file *leat_tar_file_of(const struct leat_tar *t, uint64_t sample
     return &t->files[from];
 }
 
-int leat_tar_open(struct leat_tar *t, const struct leat_tar_file *f, struct leat_io_file **out,
-                  struct leat_error *error)
-{
-    if (!f->decoded)
-        return leat_io_open_listed(f->path, f->size, f->mtime_ns, &t->pace, out, error);
-    *out = leat_io_retain(f->decoded);
-    return LEAT_OK;
-}
-
 int leat_tar_find(const struct leat_tar *t, size_t field, uint64_t sample, bool *found, struct leat_tar_member *out,
                   struct leat_error *error)
 {
@@ -281,10 +226,10 @@ int leat_tar_fail(const struct leat_tar *t, size_t field, uint64_t sample, const
 {
     const struct leat_tar_file *f = leat_tar_file_of(t, sample);
     char text[128];
-    return leat_fail_at(error, code, f->path, (int64_t)leat_tar_at(m),
+    return leat_fail_at(error, code, f->file.path, (int64_t)leat_tar_at(m),
                         "the value of \"%s\", which is %s, at byte %" PRIu64 " of %s is wrong: %s",
                         t->fields[field].name, leat_field_text(&t->fields[field], text, sizeof text), leat_tar_at(m),
-                        f->path, what);
+                        f->file.path, what);
 }
 
 /* The number of a member in its place, or what is wrong. */
@@ -361,9 +306,7 @@ static int tar_extents(struct leat_source *source, size_t field, const uint64_t 
     const struct leat_tar_file *looked = NULL;
     for (size_t i = 0; i < n; i++) {
         const struct leat_tar_file *f = leat_tar_file_of(t, samples[i]);
-        int rc = LEAT_OK;
-        if (f != looked && f->file && !leat_io_is_remote(f->path)) /* one look at it for some values */
-            rc = check_stamp(f, error);
+        int rc = f == looked ? LEAT_OK : leat_their_file_check(&f->file, error); /* one look for some values */
         looked = f;
         rc = rc ? rc : extent_of(t, field, samples[i], &extents[i], error);
         if (rc) {
@@ -378,7 +321,7 @@ static int tar_file(struct leat_source *source, uint64_t file, struct leat_io_fi
 {
     struct leat_tar *t = (struct leat_tar *)source;
     if (file < t->n_files)
-        return leat_tar_open(t, &t->files[file], out, error);
+        return leat_their_file_bytes(&t->files[file].file, &t->pace, out, error);
     *out = leat_io_retain(file < 2 * t->n_files ? t->files[file - t->n_files].keys : t->null);
     return LEAT_OK;
 }
@@ -408,16 +351,8 @@ static int tar_refresh(struct leat_source *source, struct leat_error *error)
 {
     struct leat_tar *t = (struct leat_tar *)source;
     int rc = LEAT_OK;
-    for (size_t i = 0; i < t->n_files && !rc; i++) {
-        struct leat_io_file *file = NULL;
-        if (t->files[i].file) {
-            rc = check_stamp(&t->files[i], error);
-            continue;
-        }
-        rc = leat_tar_open(t, &t->files[i], &file, error);
-        rc = rc ? rc : leat_io_read(file, 0, 0, NULL, error); /* reading nothing looks at it, too */
-        leat_io_release(file);
-    }
+    for (size_t i = 0; i < t->n_files && !rc; i++)
+        rc = leat_their_file_look(&t->files[i].file, &t->pace, error);
     return rc;
 }
 
@@ -426,7 +361,7 @@ static int tar_about(struct leat_source *source, struct leat_source_about *out, 
     const struct leat_tar *t = (const struct leat_tar *)source;
     *out = (struct leat_source_about){.broken = UINT64_MAX};
     for (size_t i = 0; i < t->n_files; i++)
-        out->bytes += t->files[i].size;
+        out->bytes += t->files[i].file.size;
     return LEAT_OK;
 }
 
@@ -434,7 +369,7 @@ static int tar_place(struct leat_source *source, uint64_t sample, struct leat_sa
                      struct leat_error *error)
 {
     const struct leat_tar_file *f = leat_tar_file_of((struct leat_tar *)source, sample);
-    out->path = f->path;
+    out->path = f->file.path;
     out->sample = sample - f->first;
     return LEAT_OK;
 }

@@ -6,18 +6,15 @@
 #include "format/photo_files.h"
 #include "format/source.h"
 #include "format/tar_index.h"
+#include "format/their_file.h"
 
 struct leat_tar_file {
-    char *path;                /* absolute, unless it is remote */
-    struct leat_io_file *file; /* as it is stored; NULL: it is opened when it is read */
-    struct leat_io_file *decoded;
-    struct leat_io_file *keys; /* of the index */
-    uint64_t size, stamp;
-    int64_t mtime_ns;
+    struct leat_their_file file;
     struct leat_tar_index index;
-    uint16_t *fields;  /* of its endings: numbers among all files' */
-    uint16_t *endings; /* of those: its own, or NOT_THERE */
-    uint64_t first;    /* sample in the source */
+    struct leat_io_file *keys; /* of the index */
+    uint16_t *fields;          /* of its endings: numbers among all files' */
+    uint16_t *endings;         /* of those: its own, or NOT_THERE */
+    uint64_t first;            /* sample in the source */
 };
 #define LEAT_TAR_NOT_THERE UINT16_MAX
 
@@ -50,9 +47,6 @@ int leat_tar_make_fields(struct leat_tar *tar, const struct leat_open_options *o
 
 /* The file of a sample. */
 struct leat_tar_file *leat_tar_file_of(const struct leat_tar *tar, uint64_t sample);
-/* Its decoded bytes, opened when they are read; released by the caller. NOMEM. */
-int leat_tar_open(struct leat_tar *tar, const struct leat_tar_file *file, struct leat_io_file **out,
-                  struct leat_error *error);
 /* The member of a sample (of the source) for a field that is a value. */
 int leat_tar_find(const struct leat_tar *tar, size_t field, uint64_t sample, bool *found, struct leat_tar_member *out,
                   struct leat_error *error);

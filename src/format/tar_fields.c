@@ -47,10 +47,10 @@ static int find_ending(struct make *m, const struct leat_tar_file *file, const c
     if (i < t->n_endings)
         return LEAT_OK;
     if (i == LEAT_TAR_ENDINGS)
-        return leat_fail_at(m->error, LEAT_E_FORMAT, file->path, LEAT_NO_OFFSET,
+        return leat_fail_at(m->error, LEAT_E_FORMAT, file->file.path, LEAT_NO_OFFSET,
                             "the tars, up to %s, have more than %d different endings of files: they are no tars of "
                             "samples",
-                            file->path, LEAT_TAR_ENDINGS);
+                            file->file.path, LEAT_TAR_ENDINGS);
     if (!(t->endings[i] = leat_strdup(text)))
         return no_memory(m);
     t->n_endings++;
@@ -156,7 +156,7 @@ static int type_of(const struct make *m, uint16_t ending, const struct leat_fiel
     if (leat_wanted_says(wish)) {
         leat_wanted_take(wish, f);
         return f->kind == LEAT_KIND_ARRAY && s->objects
-                   ? refuse_pickles(m, f->name, "arrays of objects", s->pickled->path, (int64_t)s->pickled_at)
+                   ? refuse_pickles(m, f->name, "arrays of objects", s->pickled->file.path, (int64_t)s->pickled_at)
                    : LEAT_OK;
     }
     if (is_one_of(text, "pyd pkl pickle pth pt"))
@@ -170,8 +170,9 @@ static int type_of(const struct make *m, uint16_t ending, const struct leat_fiel
     } else if (is_one_of(text, "json jsn")) {
         f->kind = LEAT_KIND_JSON;
     } else if (is_one_of(text, "npy")) {
-        return s->objects ? refuse_pickles(m, f->name, "arrays of objects", s->pickled->path, (int64_t)s->pickled_at)
-                          : type_of_arrays(m, ending, f->name, f);
+        return s->objects
+                   ? refuse_pickles(m, f->name, "arrays of objects", s->pickled->file.path, (int64_t)s->pickled_at)
+                   : type_of_arrays(m, ending, f->name, f);
     } else {
         char named[LEAT_TAR_KEY + 2];
         snprintf(named, sizeof named, ".%s", text);

@@ -34,7 +34,7 @@ static int make(struct maker *m, size_t field, uint64_t sample, struct leat_valu
     bool found;
     int rc = leat_tar_find(m->tar, field, sample, &found, &member, error);
     if (!rc && !found && leat_made_lacking(type, out, k, i))
-        return leat_fail(error, LEAT_E_NOMEM, "no memory for a value of %s", f->path);
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a value of %s", f->file.path);
     if (rc || !found)
         return rc;
     const uint64_t n = leat_tar_bytes(&member);
@@ -44,18 +44,18 @@ static int make(struct maker *m, size_t field, uint64_t sample, struct leat_valu
         leat_io_release(m->file);
         m->file = NULL;
         m->of = f;
-        if ((rc = leat_tar_open(m->tar, f, &m->file, error)))
+        if ((rc = leat_their_file_bytes(&f->file, &m->tar->pace, &m->file, error)))
             return rc;
     }
     if (!leat_grow(&m->buffer, &m->room, (size_t)n + 1, 1))
-        return leat_fail(error, LEAT_E_NOMEM, "no memory for a value of %s", f->path);
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a value of %s", f->file.path);
     rc = leat_io_read(m->file, leat_tar_at(&member), n, m->buffer, error);
     if (rc)
         return rc;
     rc = leat_made_value(type, m->buffer, (size_t)n, out, k, i, &fault);
     if (fault)
         return leat_tar_fail(m->tar, field, sample, &member, LEAT_E_DECODE, fault, error);
-    return rc ? leat_fail(error, LEAT_E_NOMEM, "no memory for a value of %s", f->path) : LEAT_OK;
+    return rc ? leat_fail(error, LEAT_E_NOMEM, "no memory for a value of %s", f->file.path) : LEAT_OK;
 }
 
 static void end_maker(struct maker *m)
@@ -106,7 +106,7 @@ static int sum_array(struct maker *m, size_t field, uint64_t sample, uint64_t *s
         return LEAT_OK;
     }
     if (leat_values_init(&values, 1, 1))
-        return leat_fail(error, LEAT_E_NOMEM, "no memory for a value of %s", f->path);
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a value of %s", f->file.path);
     rc = make(m, field, sample, &values, 0, 0, error);
     if (!rc)
         *sum = leat_hash64(values.at[0].data, (size_t)values.at[0].bytes);

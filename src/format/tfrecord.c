@@ -357,6 +357,67 @@ static int tfrecord_refresh(struct leat_source *source, struct leat_error *error
     return rc;
 }
 
+struct progress {
+    const struct leat_verify_options *options;
+    uint64_t before, total;
+};
+
+static int tell(void *user, uint64_t done, uint64_t total)
+{
+    const struct progress *p = user;
+    return p->options->progress ? p->options->progress(p->options->user, p->before + done, p->total) : 0;
+}
+
+/* Makes the places again, which compares all checksums, and compares them. */
+static int verify_file(const struct leat_tfrecord_file *f, struct progress *progress, uint64_t first_id,
+                       struct leat_error *error)
+{
+    struct leat_io_file *file = NULL;
+    struct leat_tfrecord_making making = {.alone = true, .progress = tell, .user = progress};
+    struct leat_compressed none;
+    struct leat_places now;
+    struct leat_place at = {0};
+    uint64_t number;
+    int rc = leat_io_open(f->file.path, &file, error);
+    making.file = file;
+    rc = rc ? rc : leat_compression_of(file, &making.compression, error);
+    rc = rc ? rc : leat_tfrecord_index_make(&making, &none, &now, error);
+    leat_io_release(file);
+    if (rc)
+        return rc;
+    bool same = now.count == f->places.count && now.n_sparse == f->places.n_sparse;
+    uint64_t i = 0;
+    for (uint64_t k = 0; same && k < now.n_sparse; k++) {
+        while (now.starts[i + 1] <= k)
+            i++;
+        rc = leat_places_find(&f->places, i, leat_place_column(&now.at[k]), &number, &at, error);
+        same = !rc && number == k && !memcmp(&at, &now.at[k], sizeof at);
+    }
+    leat_places_destroy(&now);
+    progress->before += f->file.size;
+    if (!rc && !same)
+        rc = leat_fail_at(error, LEAT_E_CORRUPT, f->file.path, (int64_t)at.offset,
+                          "sample %" PRIu64 ": the records of %s are not those that were there when its index was "
+                          "made: restore it, or remove its index",
+                          first_id + f->first + i, f->file.path);
+    return rc                     ? rc
+           : tell(progress, 0, 0) ? leat_fail(error, LEAT_E_CANCELLED, "verifying %s was stopped", f->file.path)
+                                  : LEAT_OK;
+}
+
+static int tfrecord_verify(struct leat_source *source, const struct leat_verify_options *options, uint64_t first_id,
+                           struct leat_error *error)
+{
+    const struct leat_tfrecord *t = (const struct leat_tfrecord *)source;
+    struct progress progress = {.options = options};
+    int rc = LEAT_OK;
+    for (size_t i = 0; i < t->n_files; i++)
+        progress.total += t->files[i].file.size;
+    for (size_t i = 0; i < t->n_files && !rc; i++)
+        rc = verify_file(&t->files[i], &progress, first_id, error);
+    return rc;
+}
+
 static int tfrecord_about(struct leat_source *source, struct leat_source_about *out, struct leat_error *error)
 {
     const struct leat_tfrecord *t = (const struct leat_tfrecord *)source;
@@ -390,6 +451,7 @@ const struct leat_source_vtable leat_format_tfrecord = {
     .recall = tfrecord_recall,
     .keep = tfrecord_keep,
     .refresh = tfrecord_refresh,
+    .verify = tfrecord_verify,
     .about = tfrecord_about,
     .place = tfrecord_place,
 };

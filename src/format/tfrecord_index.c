@@ -454,14 +454,17 @@ int leat_tfrecord_index_make(const struct leat_tfrecord_making *asked, struct le
     *made = (struct leat_compressed){.lasting = true};
     if (!rc)
         m.starts[0] = 0;
-    rc = rc ? rc : leat_compressed_read(asked->file, asked->compression, asked->copy, take, &m, made, error);
+    if (!rc && asked->alone)
+        rc = leat_compressed_pass(asked->file, asked->compression, take, &m, error);
+    else if (!rc)
+        rc = leat_compressed_read(asked->file, asked->compression, asked->copy, take, &m, made, error);
     m.error = error;
     if (!rc && m.have)
         rc = damaged(&m, "the file ends within it");
     give(&m, out);
     leat_free(m.data);
     if (!rc) {
-        out->bytes = made->file->size;
+        out->bytes = made->file ? made->file->size : 0;
         out->frames = made->frames;
         out->own[2] = made->frames;
         out->n_frames = made->n_frames;

@@ -56,6 +56,7 @@ struct leat_tfrecord_making {
     struct leat_io_file *file;
     enum leat_compression compression;
     const char *copy;
+    bool alone; /* the places are wanted alone: no decoded bytes are there then */
     int (*progress)(void *user, uint64_t done, uint64_t total);
     void *user;
 };

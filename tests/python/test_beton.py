@@ -261,3 +261,31 @@ def test_noise_is_refused_or_read(tmp_path: Path) -> None:
                 assert sample
         except (leat.Error, ValueError) as e:
             assert "beton" in str(e) or "sample" in str(e)
+
+
+# ---- packs of pixels -----------------------------------------------------------------------------
+
+
+def pack(*words: Any) -> subprocess.CompletedProcess[str]:
+    command = [os.environ["LEAT_CLI"], "pack", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_a_pack_of_pixels_is_packed_again_in_any_form(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.beton", everything(tmp_path).bytes)
+    ds = leat.open(path)
+    assert pack(path, tmp_path / "own.leat").returncode == 0
+    for n, words in enumerate((["--photos", "fast"], [], ["--photos", "raw"], ["--no-check"])):
+        done = pack(tmp_path / "own.leat", tmp_path / f"{n}.leat", *words)
+        assert done.returncode == 0, done.stderr
+        again = leat.open(tmp_path / f"{n}.leat")
+        assert again.fingerprint == ds.fingerprint
+        assert np.array_equal(again[2]["photo"], PIXELS + 2)
+        if "raw" not in words:
+            assert again[3]["photo"] == ds[3]["photo"]
+    done = pack(tmp_path / "2.leat", tmp_path / "no.leat")  # it has no JPEGs any more
+    assert done.returncode
+    assert "--photos raw" in done.stderr
+    done = pack(path, tmp_path / "small.leat", "--max-side", 3)
+    assert done.returncode == 0, done.stderr
+    assert np.array_equal(leat.open(tmp_path / "small.leat")[2]["photo"], PIXELS + 2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import struct
+import subprocess
 import time
 import zlib
 from pathlib import Path
@@ -180,12 +181,17 @@ def test_bytes_that_change_are_noticed_when_they_are_read(tmp_path: Path) -> Non
         with pytest.raises(leat.Error, match=r"checksum|not those"):
             one.stored(0, name)
         assert ds[4][name] is not None
+    verify = [os.environ["LEAT_CLI"], "verify", path]
+    done = subprocess.run(verify, capture_output=True, text=True, check=False)
+    assert done.returncode, done
+    assert "checksum of its data" in done.stderr + done.stdout
     os.utime(path, ns=(0, time.time_ns() + 10**9))
     with pytest.raises(leat.Error, match="changed"):
         ds[1]
     with pytest.raises(leat.Error, match="checksum of its data is wrong"):
         leat.open(path)
     leat.open(write(path, data), index_dir=tmp_path / "kept")
+    assert subprocess.run(verify, capture_output=True, check=False).returncode == 0
     assert [p.name.split("-")[0] for p in (tmp_path / "kept").iterdir() if "leat-index" in p.name] == ["a.tfrecord"]
 
 
