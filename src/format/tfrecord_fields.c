@@ -200,6 +200,9 @@ int leat_tfrecord_make_fields(struct leat_tfrecord *t, const struct leat_open_op
     for (size_t c = 0; c < t->n_columns && !rc && !options->n_fields; c++)
         rc = add_value(t, c, names[c], NULL, error);
     const size_t values = t->source.n_fields;
+    if (!rc && !values)
+        rc = leat_fail_at(error, LEAT_E_FORMAT, t->source.path, LEAT_NO_OFFSET, "the records of %s have no features",
+                          t->source.path);
     for (size_t i = 0; i < values && !rc; i++) {
         if (!t->origins[i].lacks)
             continue;

@@ -180,8 +180,8 @@ static int find_column(struct maker *m, const struct cursor *name, uint64_t *out
     const size_t n = (size_t)(name->end - name->p);
     uint64_t i = 0;
     for (; i < m->n_columns; i++) {
-        const char *known = m->text + m->columns[i].name;
-        if (strlen(known) == n && !memcmp(known, name->p, n))
+        const uint64_t at = m->columns[i].name, end = i + 1 < m->n_columns ? m->columns[i + 1].name : m->text_bytes;
+        if (end - at == n + 1 && !memcmp(m->text + at, name->p, n))
             break;
     }
     *out = i;
@@ -315,8 +315,16 @@ static void count_place(struct maker *m, const struct leat_place *place)
     c->texts += leat_utf8_check(bytes, length) == length && !memchr(bytes, 0, length);
 }
 
+/* Few compressed bytes may stand for any number of records: what is known of them has at most 32 times the bytes of the
+ * file, and 128 MiB. */
+static bool swells(const struct maker *m)
+{
+    const uint64_t bytes = m->n_places * sizeof *m->places + m->count * sizeof *m->starts;
+    return m->asked->compression && bytes / 32 > (UINT64_C(4) << 20) + m->asked->file->size;
+}
+
 /* Drops features without a list: nobody has such a value. */
-static void end_record(struct maker *m)
+static int end_record(struct maker *m)
 {
     uint64_t to = m->starts[m->count];
     for (uint64_t i = to; i < m->n_places; i++)
@@ -326,6 +334,9 @@ static void end_record(struct maker *m)
         }
     m->n_places = to;
     m->starts[++m->count] = to;
+    return swells(m) ? damaged(m, "the file has far more records than its bytes should hold; if they are right, "
+                                  "decompress it")
+                     : LEAT_OK;
 }
 
 static int read_example(struct maker *m)
@@ -352,8 +363,7 @@ static int read_example(struct maker *m)
         if (features.p != features.end)
             return no_example(m, "it is no tf.train.Example: its features are damaged");
     }
-    end_record(m);
-    return LEAT_OK;
+    return end_record(m);
 }
 
 static int begin_record(struct maker *m)

@@ -208,6 +208,7 @@ LYING = {
     "a footer that is cut": (GOOD + GOOD[:-2], "ends within|beyond"),
     "noise": (b"noise" * 9, "as records of TFRecord have"),
     "no record": (gzip.compress(b""), "no record"),
+    "no features": (record(b"") * 3, "no features"),
     "no Example": (record(b"just some bytes"), "no tf.train.Example"),
     "a message beyond its parent": (record(b"\x0a\x7f" + bytes(5)), "no tf.train.Example"),
     "an entry beyond its parent": (record(field(1, b"\x0a\x7f" + bytes(5))), "features are damaged"),
