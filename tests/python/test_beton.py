@@ -1,8 +1,7 @@
-"""Files of FFCV in place: what its writer wrote, files made byte by byte, and lying ones."""
+"""Files of FFCV in place: made byte by byte, and lying ones. What its writer wrote: test_files_of_others.py."""
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import struct
@@ -12,39 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import peer_sets
+import pack_support
 import pytest
 from beton_made import BYTES, FLOAT, INT, JSON, NDARRAY, RGB, TENSOR, Made, array_arguments
 from PIL import Image
 
 import leat
 
-of_a_writer = peer_sets.sets("beton")
-
-
-def unpacked(which: dict[str, Any], folder: Path) -> Path:
-    path = folder / Path(which["path"]).name
-    path.write_bytes(gzip.decompress((peer_sets.PEERS / f"{which['path']}.gz").read_bytes()))
-    return path
-
 
 def write(path: Path, data: bytes | bytearray) -> Path:
     path.write_bytes(data)
     return path
-
-
-@of_a_writer
-def test_a_beton_of_its_writer_has_its_values(which: dict[str, Any], tmp_path: Path) -> None:
-    peer_sets.check_values(which, unpacked(which, tmp_path), index_dir=tmp_path / "index")
-
-
-@of_a_writer
-def test_a_beton_equals_its_pack(which: dict[str, Any], tmp_path: Path) -> None:
-    path = unpacked(which, tmp_path)
-    peer_sets.check_pack(leat.open(path, format="beton"), str(path), tmp_path)
-
-
-# ---- made byte by byte ---------------------------------------------------------------------------
 
 
 def jpeg(size: tuple[int, int], color: tuple[int, int, int], folder: Path) -> bytes:
@@ -98,7 +75,7 @@ def test_fields_choose_and_say_what_bytes_are(tmp_path: Path) -> None:
     ds = leat.open(path, fields={"a": leat.field("int32", (None,)), "b": "str", "c": "int64", "d": "bytes"})
     assert [s["a"].tolist() for s in ds] == [list(range(i + 1)) for i in range(9)]
     assert ds[1]["b"] == "ü" and ds[1]["c"] == 1 and ds[1]["d"] == struct.pack("<d", 1)
-    peer_sets.check_pack(leat.open(path, fields={"a": leat.field("int32", (None,)), "c": None}), str(path), tmp_path,
+    pack_support.check_pack(leat.open(path, fields={"a": leat.field("int32", (None,)), "c": None}), str(path), tmp_path,
                          "--field", "a=int32:*", "--field", "c")  # fmt: skip
     other: Any = {"d": leat.field("float64", (2,))}
     for said, why in (({"c": "float32"}, "int64"), (other, r"float64 \(1,\)"), (["e"], '"e"')):

@@ -1,4 +1,4 @@
-"""TFRecord files in place: what TensorFlow's and others' writers wrote, files made byte by byte, and lying ones."""
+"""TFRecord files in place: made byte by byte, and lying ones. What a writer wrote: test_files_of_others.py."""
 
 from __future__ import annotations
 
@@ -12,39 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import peer_sets
+import pack_support
 import pytest
 from PIL import Image
 from tfrecord_made import entry, example, feature, field, masked, record, records, varint
 
 import leat
 
-of_a_writer = peer_sets.sets("tfrecord")
-
 
 def write(path: Path, data: bytes) -> Path:
     path.write_bytes(data)
     return path
-
-
-@of_a_writer
-def test_a_file_of_a_writer_has_its_values(which: dict[str, Any], tmp_path: Path) -> None:
-    path, said = str(peer_sets.PEERS / which["path"]), which["open"]["fields"]
-    kinds = {"float32 (3,)": leat.field("float32", (3,)), "int64 (None,)": leat.field("int64", (None,))}
-    fields = {n: kinds.get(k, k) for n, k in said.items()}
-    ds = peer_sets.check_values(which, path, index_dir=tmp_path / "index", fields=fields)
-    found = leat.open(path, index_dir=tmp_path / "index", fields=list(said))
-    assert {n: peer_sets.described(f) for n, f in found.schema.items()} == which["fields"]
-    assert found.fingerprint == ds.fingerprint
-
-
-@of_a_writer
-def test_a_file_equals_its_pack(which: dict[str, Any], tmp_path: Path) -> None:
-    ds = leat.open(peer_sets.PEERS / which["path"], index_dir=tmp_path / "index")
-    peer_sets.check_pack(ds, str(peer_sets.PEERS / which["path"]), tmp_path)
-
-
-# ---- made byte by byte ---------------------------------------------------------------------------
 
 
 def photo(folder: Path, color: int) -> bytes:
@@ -66,7 +44,7 @@ def test_every_kind_of_feature_is_found(tmp_path: Path) -> None:
     made = rows(tmp_path)
     for packed in (True, False):
         ds = leat.open(write(tmp_path / f"{packed}.tfrecord", records(made, packed)))
-        assert {n: peer_sets.described(f) for n, f in ds.schema.items()} == {
+        assert {n: pack_support.described(f) for n, f in ds.schema.items()} == {
             "image": "image", "label": "int64", "weight": "float32", "ids": "int64 (None,)", "vec": "float32 (2,)",
             "text": "str", "raw": "bytes",
         }  # fmt: skip
@@ -74,7 +52,7 @@ def test_every_kind_of_feature_is_found(tmp_path: Path) -> None:
             assert got["image"] == want["image"] and got["label"] == i - 3 and got["weight"] == i / 2, i
             assert got["ids"].tolist() == want["ids"] and got["vec"].tolist() == want["vec"]
             assert got["text"] == "ü" * i and got["raw"] == want["raw"]
-    peer_sets.check_pack(ds, str(tmp_path / "False.tfrecord"), tmp_path)
+    pack_support.check_pack(ds, str(tmp_path / "False.tfrecord"), tmp_path)
     bare = leat.open(write(tmp_path / "bare", records(made)))  # by its bytes
     assert bare.fingerprint == ds.fingerprint
     assert leat.open(write(tmp_path / "bare.gz", gzip.compress(records(made)))).fingerprint == ds.fingerprint
@@ -103,8 +81,9 @@ def test_what_a_record_lacks_is_not_valid(tmp_path: Path) -> None:
     assert np.isnan(ds.column("f")[1:]).all() and [s["t"] for s in ds] == ["x", "y", "", "z"]
     assert [s["v"].tolist() for s in ds] == [[1, 2, 3], [0, 0, 0], [4, 5, 6], [0, 0, 0]]
     assert ds[3]["new"] == 7 and [s["t"] for s in ds.where('"new.valid"')] == ["z"]
-    peer_sets.check_pack(leat.open(tmp_path / "more.tfrecord", fields=["a", "t", "v"]), str(tmp_path / "more.tfrecord"),
-                         tmp_path, "--field", "a", "--field", "t", "--field", "v")  # fmt: skip
+    more, names = tmp_path / "more.tfrecord", ["a", "t", "v"]
+    words = [w for n in names for w in ("--field", n)]
+    pack_support.check_pack(leat.open(more, fields=names), str(more), tmp_path, *words)
 
 
 def test_shards_are_one_data_set_with_the_features_of_any(tmp_path: Path) -> None:

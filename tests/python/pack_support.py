@@ -1,67 +1,19 @@
-"""Data sets that other systems' own writers made (LEAT_DATA), beside their values and beside their packs."""
+"""Files of other systems that a test made, beside their packs."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-import pickle
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 import leat
-
-DATA = os.environ.get("LEAT_DATA")
-PEERS = Path(DATA or "", "formats-peers")
-
-
-def sets(*begins: str) -> pytest.MarkDecorator:
-    """A parameter `which`: each set whose name begins so."""
-    manifest = PEERS / "manifest.json"
-    found = json.loads(manifest.read_text())["sets"] if DATA and manifest.exists() else []
-    chosen = [s for s in found if s["name"].startswith(begins)]
-    none = pytest.param({}, marks=pytest.mark.skip(reason="LEAT_DATA names no folder"))
-    return pytest.mark.parametrize("which", chosen or [none], ids=lambda s: s.get("name", "none"))
-
-
-def same(got: Any, want: Any) -> bool:
-    """Whether a value is the one that the file of expectations has."""
-    if not isinstance(want, dict):
-        return bool(got == want)
-    if "bytes" in want:
-        return [len(got), hashlib.sha256(got).hexdigest()[:16]] == want["bytes"]
-    if "json" in want:
-        return bool(got == want["json"])
-    data = np.ascontiguousarray(got)
-    return [str(data.dtype), list(data.shape), hashlib.sha256(data.tobytes()).hexdigest()[:16]] == want["array"]
 
 
 def described(field: Any) -> str:
     return field.kind if field.kind != "array" else field.dtype + (f" {field.shape}" if field.shape else "")
-
-
-def check_values(which: dict[str, Any], path: Path | str, **options: Any) -> leat.Dataset:
-    """Opens it twice; each value is the one that is expected."""
-    ds = leat.open(path, **options)
-    want = json.loads((PEERS / "expect" / f"{which['name']}.json").read_text())
-    assert len(ds) == which["n"] == len(want)
-    schema = {n: described(f) for n, f in ds.schema.items() if not n.endswith(".valid")}
-    assert schema == which["fields"]
-    for i, sample in enumerate(want):
-        got = ds[i]
-        for name in which["fields"]:
-            if name in sample:
-                assert same(got[name], sample[name]), (i, name)
-            else:
-                assert i in which["missing"][name]
-                assert not got[f"{name}.valid"]
-    again = leat.open(path, **options)
-    assert again.fingerprint == ds.fingerprint == pickle.loads(pickle.dumps(ds)).fingerprint
-    return ds
 
 
 def check_pack(ds: leat.Dataset, source: str, folder: Path, *more: str) -> None:
