@@ -50,7 +50,7 @@ static struct leat_dataset *make(void)
     const char *names[] = {"a", "b"};
     if (leat_dataset_from_arrays(numbers, arrays, 3, ROWS, NULL, NULL, NULL, &parts[0], NULL) ||
         leat_dataset_from_source(texts, 2, ROWS, "1", compute, NULL, NULL, &parts[1], NULL) ||
-        leat_dataset_zip(parts, names, 2, true, &both, NULL))
+        leat_dataset_zip(parts, names, 2, true, NULL, 0, &both, NULL))
         abort();
     leat_dataset_release(parts[0]);
     leat_dataset_release(parts[1]);

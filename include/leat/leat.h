@@ -514,9 +514,13 @@ LEAT_API int leat_dataset_view(struct leat_dataset *dataset, const char *view, c
                                struct leat_dataset **out, struct leat_error *error);
 
 /* Data sets of equal length side by side: fields "left.image" and "right.image" for the names "left" and "right". With
- * `bare`, the field of a data set that has only one takes the data set's name, without a dot. */
+ * `bare`, the field of a data set that has only one takes the data set's name, without a dot. The fields of a data set
+ * whose name is "" keep their names. `fields`: NULL, or the n_fields names that are taken, among those of the result;
+ * the others are left out. Errors: INVALID (lengths or names that do not fit, a name twice), NOT_FOUND (no such field),
+ * NOMEM. */
 LEAT_API int leat_dataset_zip(struct leat_dataset *const *datasets, const char *const *names, size_t n, bool bare,
-                              struct leat_dataset **out, struct leat_error *error);
+                              const char *const *fields, size_t n_fields, struct leat_dataset **out,
+                              struct leat_error *error);
 
 /* Arrays in memory, not copied. Value i of a field f of fixed size is dense and begins at
  * (char *)arrays[f].data + i * arrays[f].stride_bytes. The values of a field that varies in size (an open first

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from .data.dataset import Dataset as Dataset
     from .data.dataset import concat as concat
     from .data.dataset import open as open  # noqa: A004
+    from .data.join import join as join
     from .data.made import from_arrays as from_arrays
     from .data.made import from_source as from_source
     from .data.made import zip as zip  # noqa: A004
@@ -113,6 +114,7 @@ _NAMES = {
     "data.arrow": "from_arrow",
     "data.cells.scdl_writer": "write_scdl",
     "data.dataset": "Dataset concat open",
+    "data.join": "join",
     "data.made": "from_arrays from_source zip",
     "data.masks": "draw_masks encode_masks",
     "data.one_of": "one_of",

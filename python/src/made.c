@@ -657,22 +657,25 @@ PyObject *py_dataset_windows(PyObject *module, PyObject *args)
     return rc ? py_raise(&error) : py_dataset_new(handle);
 }
 
-/* zip([Dataset], [name], bare) -> Dataset */
+/* zip([Dataset], [name], bare, [field]) -> Dataset; of no field: all are taken */
 PyObject *py_dataset_zip(PyObject *module, PyObject *args)
 {
-    PyObject *list, *names;
-    int bare;
+    PyObject *list, *names, *fields;
+    int bare, rc = LEAT_OK;
     struct leat_dataset *handle = NULL;
     struct leat_error error;
-    size_t n = 0, n_names = 0;
-    if (!PyArg_ParseTuple(args, "OOp:zip", &list, &names, &bare))
+    size_t n = 0, n_names = 0, n_taken = 0;
+    if (!PyArg_ParseTuple(args, "OOpO:zip", &list, &names, &bare, &fields))
         return NULL;
     struct leat_dataset **parts = py_datasets_of(list, &n);
     const char **texts = parts ? py_strings_of(names, &n_names) : NULL;
-    if (texts && n != n_names)
+    const char **taken = texts ? py_strings_of(fields, &n_taken) : NULL;
+    if (taken && n != n_names)
         PyErr_SetString(PyExc_ValueError, "a name for each data set is needed");
-    int rc = texts && n == n_names ? leat_dataset_zip(parts, texts, n, bare, &handle, &error) : LEAT_OK;
+    else if (taken)
+        rc = leat_dataset_zip(parts, texts, n, bare, n_taken ? taken : NULL, n_taken, &handle, &error);
     free(parts);
     free(texts);
+    free(taken);
     return rc ? py_raise(&error) : handle ? py_dataset_new(handle) : NULL;
 }

@@ -437,13 +437,13 @@ int leat_dataset_of_source(struct leat_source *source, struct leat_dataset **out
 }
 
 int leat_dataset_zip(struct leat_dataset *const *datasets, const char *const *names, size_t n, bool bare,
-                     struct leat_dataset **out, struct leat_error *error)
+                     const char *const *fields, size_t n_fields, struct leat_dataset **out, struct leat_error *error)
 {
     struct leat_source *source;
     *out = NULL;
     if (!n)
         return leat_fail(error, LEAT_E_INVALID, "nothing to zip: give at least one data set");
-    int rc = leat_zip_open(datasets, names, n, bare, &source, error);
+    int rc = leat_zip_open(datasets, names, n, bare, fields, n_fields, &source, error);
     return rc ? rc : leat_dataset_of_source(source, out, error);
 }
 

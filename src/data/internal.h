@@ -80,10 +80,9 @@ int leat_dataset_make(struct leat_base *base, struct leat_selection *selection, 
                       struct leat_error *error);
 /* A data set of one source. Takes the source over, and closes it on failure. */
 int leat_dataset_of_source(struct leat_source *source, struct leat_dataset **out, struct leat_error *error);
-/* The source of a zipped data set (zip.c), which keeps the parts. The fields of a part whose name is "" have their own
- * names there. */
+/* The source of a zipped data set (zip.c), which keeps the parts: leat_dataset_zip. */
 int leat_zip_open(struct leat_dataset *const *parts, const char *const *names, size_t n, bool bare,
-                  struct leat_source **out, struct leat_error *error);
+                  const char *const *fields, size_t n_fields, struct leat_source **out, struct leat_error *error);
 /* The source of windows over the records of a data set (windows.c), which it keeps. */
 int leat_windows_open(struct leat_dataset *records, const char *field, uint64_t length, uint64_t stride,
                       enum leat_windows_tail tail, struct leat_source **out, struct leat_error *error);

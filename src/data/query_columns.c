@@ -62,7 +62,7 @@ static void drop_same(struct leat_query_columns *columns)
     columns->n = kept;
 }
 
-/* Values that are not there have a field of their own, which leat derives: "meta.domain.valid". */
+/* Values that are not there have a field of their own, which leat derives or a join has made: "meta.domain.valid". */
 static void find_valid(struct leat_query_columns *columns, const struct leat_dataset *d)
 {
     char name[LEAT_QUERY_NAME];
@@ -73,8 +73,7 @@ static void find_valid(struct leat_query_columns *columns, const struct leat_dat
             continue;
         for (size_t k = 0; k < columns->n; k++) {
             const struct leat_query_column *v = &columns->at[k];
-            if (v->source == LEAT_QUERY_NUMBER && leat_dtype_size(v->dtype) == 1 && !strcmp(v->name, name) &&
-                d->base->fields[v->field].flags & LEAT_FIELD_DERIVED)
+            if (v->source == LEAT_QUERY_NUMBER && v->dtype == LEAT_BOOL && !strcmp(v->name, name))
                 columns->at[i].valid = k + 1;
         }
     }

@@ -466,7 +466,7 @@ int leat_dataset_temporal(struct leat_dataset *events, const struct leat_tempora
     struct temporal *t = (struct temporal *)source; /* the data set has it from here on */
     rc = leat_dataset_of_source(source, &parts[1], error);
     rc = rc ? rc : whole_of(events, &parts[0], error);
-    rc = rc ? rc : leat_zip_open(parts, as_they_are, 2, false, &joined, error);
+    rc = rc ? rc : leat_zip_open(parts, as_they_are, 2, false, NULL, 0, &joined, error);
     rc = rc ? rc : leat_dataset_of_source(joined, &all, error);
     rc = rc ? rc : select_events(all, events, out, error);
     if (!rc)

@@ -20,6 +20,8 @@ struct zip {
     struct leat_source source;
     struct leat_dataset **parts;
     size_t n_parts;
+    const char *const *chosen; /* while it is opened: the fields to take; NULL: all */
+    size_t n_chosen;
     struct origin {
         const struct leat_dataset *part;
         size_t field;
@@ -174,7 +176,7 @@ static int check_part(const struct leat_dataset *first, const char *first_name, 
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_";
     size_t head = *name ? strspn(name, letters) : 1;
     const char *later = &"._-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"[!bare];
-    if (!head || strspn(name, later) != strlen(name)) /* a part without a name is one of leat's own */
+    if (!head || strspn(name, later) != strlen(name)) /* the fields of one without a name keep theirs */
         return leat_fail(error, LEAT_E_INVALID,
                          "a zipped data set is named '%.64s': use a letter or _ first, then letters, digits, _ and -",
                          name);
@@ -189,6 +191,14 @@ static int check_part(const struct leat_dataset *first, const char *first_name, 
 static bool is_derived(const struct leat_field *field)
 {
     return field->flags & LEAT_FIELD_DERIVED;
+}
+
+static bool is_chosen(const struct zip *z, const char *name)
+{
+    size_t i = 0;
+    while (i < z->n_chosen && strcmp(z->chosen[i], name) != 0)
+        i++;
+    return !z->chosen || i < z->n_chosen;
 }
 
 /* Takes over the stored fields of a part, or the derived ones. */
@@ -206,6 +216,8 @@ static int take_fields(struct zip *z, const struct leat_dataset *part, const cha
             continue;
         z->origins[at] = (struct origin){part, f};
         rc = name_field(z, at, name, &base->fields[f], *name && bare && stored == 1 && !derived, error);
+        if (!rc && !is_chosen(z, z->names[at]))
+            continue;
         for (size_t g = 0; g < at && !rc; g++)
             if (!strcmp(z->names[g], z->names[at]))
                 rc = leat_fail(error, LEAT_E_INVALID, "two zipped fields are named '%s'", z->names[at]);
@@ -256,12 +268,29 @@ static int fill(struct zip *z, struct leat_dataset *const *parts, const char *co
     return rc;
 }
 
+static int check_chosen(const struct zip *z, struct leat_error *error)
+{
+    for (size_t i = 0; i < z->n_chosen; i++) {
+        size_t f = 0;
+        while (f < z->source.n_fields && strcmp(z->names[f], z->chosen[i]) != 0)
+            f++;
+        if (f == z->source.n_fields)
+            return leat_fail(error, LEAT_E_NOT_FOUND, "there is no field \"%s\" to take", z->chosen[i]);
+    }
+    return z->source.n_fields ? LEAT_OK : leat_fail(error, LEAT_E_INVALID, "no field is left to take");
+}
+
 int leat_zip_open(struct leat_dataset *const *parts, const char *const *names, size_t n, bool bare,
-                  struct leat_source **out, struct leat_error *error)
+                  const char *const *fields, size_t n_fields, struct leat_source **out, struct leat_error *error)
 {
     struct zip *z = leat_new(struct zip);
     *out = NULL;
+    if (z) {
+        z->chosen = fields;
+        z->n_chosen = n_fields;
+    }
     int rc = z ? fill(z, parts, names, n, bare, error) : leat_fail(error, LEAT_E_NOMEM, "no memory to zip data sets");
+    rc = rc ? rc : check_chosen(z, error);
     if (rc) {
         if (z)
             zip_close(&z->source);

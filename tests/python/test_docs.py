@@ -141,6 +141,15 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
         for i in range(10):
             (root / "shards" / f"part-{i:03d}.jsonl.zst").write_bytes(pa.compress(lines, "zstd", asbytes=True))
+        import pyarrow.parquet
+
+        names = [photo["name"] for photo in leat.open(root / "photos" / "train")]
+        about = {
+            "name": names[::-1],
+            "year": [2018 + i % 5 for i in range(len(names))],
+            "caption": ["a pet"] * len(names),
+        }
+        pyarrow.parquet.write_table(pa.table(about), root / "about.parquet")
     r = np.random.default_rng(0)
     proteins = [r.choice(np.frombuffer(b"LAGVSERTIDPKQNFYMHWC", np.uint8), n) for n in r.integers(20, 1500, 60)]
     (root / "proteins.fasta").write_bytes(b"".join(b">p%d\n%s\n" % (i, p.tobytes()) for i, p in enumerate(proteins)))

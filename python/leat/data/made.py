@@ -390,12 +390,14 @@ def zip(**datasets: Dataset) -> Dataset:  # noqa: A001
     return zipped(datasets, False)
 
 
-def zipped(datasets: Mapping[str, Dataset], bare: bool) -> Dataset:
-    """With `bare`, the field of a data set that has only one takes the data set's name, without a dot."""
+def zipped(datasets: Mapping[str, Dataset], bare: bool | None, fields: Sequence[str] = ()) -> Dataset:
+    """With `bare`, the field of a data set that has only one takes the data set's name, without a dot; None: all fields
+    keep their names. `fields`: the names of those to take; none: all."""
     for name, d in datasets.items():
         if not isinstance(d, Dataset):
             raise no_dataset(f"zip takes data sets, leat.zip(left=a, right=b), as {name!r} too", d)
     if not datasets:
         raise ValueError("zip needs at least one data set: leat.zip(left=a, right=b)")
-    handle = _leat.zip([d._part() for d in datasets.values()], list(datasets), bare)
-    return Dataset(handle, ("zip", dict(datasets), bare))
+    names = [""] * len(datasets) if bare is None else list(datasets)
+    handle = _leat.zip([d._part() for d in datasets.values()], names, bool(bare), list(fields))
+    return Dataset(handle, ("zip", dict(datasets), bare, tuple(fields)))

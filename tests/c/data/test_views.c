@@ -406,7 +406,7 @@ TEST(a_zipped_sample_is_resolved_to_the_one_behind_it_and_keeps_its_id)
     struct leat_error error;
     struct leat_dataset *parts[] = {slice(whole, 10, 20, 1), slice(whole, 40, 50, 1)}, *zipped;
     struct leat_sample_ref ref;
-    assert_ok(leat_dataset_zip(parts, (const char *const[]){"a", "b"}, 2, false, &zipped, &error));
+    assert_ok(leat_dataset_zip(parts, (const char *const[]){"a", "b"}, 2, false, NULL, 0, &zipped, &error));
     size_t n, field = 0;
     const struct leat_field *fields = leat_dataset_fields(zipped, &n);
     while (field < n && strcmp(fields[field].name, "b.x") != 0)

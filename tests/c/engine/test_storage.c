@@ -204,7 +204,7 @@ TEST(fields_side_by_side_may_be_reached_in_different_ways)
     struct computer c = {.bad = UINT64_MAX};
     struct leat_dataset *parts[] = {test_dataset("mapped", N, true), spread(), computed(&c, 3, N)}, *d;
     struct leat_error error;
-    assert_ok(leat_dataset_zip(parts, (const char *const[]){"a", "b", "c"}, 3, false, &d, &error));
+    assert_ok(leat_dataset_zip(parts, (const char *const[]){"a", "b", "c"}, 3, false, NULL, 0, &d, &error));
     struct leat_loader_options options = test_options(20);
     struct leat_loader *loader = test_loader(d, &options);
     uint64_t iteration = test_start(loader), rows = 0;
