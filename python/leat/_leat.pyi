@@ -267,6 +267,7 @@ class Writer:
         on_bad: int,
         max_side: int,
         quality: int,
+        source_id: str | None,
         /,
     ) -> Writer: ...
     def count(self) -> int: ...

@@ -90,7 +90,7 @@ const char **py_strings_of(PyObject *list, size_t *n)
 }
 
 /* open(path, fields, check, overwrite, resume, shard_bytes, num_threads, metadata, classes, photos, lenient, on_bad,
- * max_side, quality) */
+ * max_side, quality, source_id) */
 static PyObject *writer_open(PyTypeObject *type, PyObject *args)
 {
     struct leat_writer_options options = LEAT_WRITER_OPTIONS_INIT;
@@ -101,9 +101,10 @@ static PyObject *writer_open(PyTypeObject *type, PyObject *args)
     PyObject *path = NULL, *field_list, *class_list;
     int check, overwrite, resume, photos, lenient, on_bad, rc;
     unsigned long long shard_bytes;
-    if (!PyArg_ParseTuple(args, "O&O!pppKIzO!ipiII:open", py_path_or_none, &path, &PyList_Type, &field_list, &check,
+    if (!PyArg_ParseTuple(args, "O&O!pppKIzO!ipiIIz:open", py_path_or_none, &path, &PyList_Type, &field_list, &check,
                           &overwrite, &resume, &shard_bytes, &options.num_threads, &options.metadata, &PyList_Type,
-                          &class_list, &photos, &lenient, &on_bad, &options.max_side, &options.quality))
+                          &class_list, &photos, &lenient, &on_bad, &options.max_side, &options.quality,
+                          &options.source_id))
         return NULL;
     options.check = check;
     options.overwrite = overwrite;
@@ -111,6 +112,7 @@ static PyObject *writer_open(PyTypeObject *type, PyObject *args)
     options.shard_bytes = shard_bytes;
     options.photos = (enum leat_photos)photos;
     options.lenient = lenient;
+    options.keep_unfinished = options.source_id != NULL;
     options.on_bad = (enum leat_on_bad)on_bad;
     Py_ssize_t n = py_schema_fields(field_list, &fields);
     classes = n < 0 ? NULL : py_strings_of(class_list, &options.n_classes);

@@ -161,7 +161,7 @@ def test_a_tokenizer_that_changed_does_not_continue_a_pack(tmp_path: Path) -> No
 def killed_run(source: str, target: str, tokenizer: str, after: int, there: int, on_bad: Any, pipe: Any) -> None:
     """A run that goes on with earlier ones, and is killed after so many batches, when so many MiB are on the disk."""
     inside.BATCH_RECORDS = 4
-    put, start, puts = inside._Run._put, inside._Notes.start, 0
+    put, start, puts = inside._Run._put, inside.Notes.start, 0
 
     def counted(self: Any, *rest: Any) -> None:
         nonlocal puts
@@ -176,7 +176,7 @@ def killed_run(source: str, target: str, tokenizer: str, after: int, there: int,
             f.write(f"{written}\n")
         return start(self, written)
 
-    inside._Run._put, inside._Notes.start = counted, noted  # type: ignore[method-assign]
+    inside._Run._put, inside.Notes.start = counted, noted  # type: ignore[method-assign]
     leat.tokenize(leat.open(source), target, tokenizer=tokenizer, on_bad=on_bad, resume=True)
 
 
@@ -207,7 +207,7 @@ def test_a_run_that_is_killed_again_and_again_gives_the_same_bytes(tmp_path: Pat
 
 
 def run_killed_at(where: str, source: str, target: str, tokenizer: str, overwrite: bool, pipe: Any) -> None:
-    setattr(inside._Notes, where, lambda *rest: os.kill(os.getpid(), signal.SIGKILL))
+    setattr(inside.Notes, where, lambda *rest: os.kill(os.getpid(), signal.SIGKILL))
     leat.tokenize(leat.open(source), target, tokenizer=tokenizer, on_bad="skip", overwrite=overwrite)
 
 

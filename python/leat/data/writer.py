@@ -55,6 +55,9 @@ class Writer:
             or ``"raise"``.
         max_side: photos whose longer side is above this are resized and stored as JPEG, with their ICC profiles.
         quality: of these, 1 to 100.
+        source_id: a text that names where the samples come from, such as a fingerprint. With `resume`, another one than
+            that of the unfinished file is an error (:class:`leat.ChangedError`). Without `resume` and `overwrite` an
+            unfinished file that holds samples stays, which is an error, too.
 
     Raises:
         FileExistsError: `path` exists and `overwrite` is False.
@@ -86,13 +89,12 @@ class Writer:
         on_bad: Literal["mark", "skip", "raise"] = "mark",
         max_side: int | None = None,
         quality: int = 90,
+        source_id: str | None = None,
     ) -> None:
         if not isinstance(schema, Mapping):
             raise TypeError(f"schema is a dict of name: type, not {type(schema).__name__}")
         self._fields: dict[str, Field] = {str(name): _schema.as_field(f) for name, f in schema.items()}
-        self._encode: list[tuple[str, Callable[[Any], Any]]] = [
-            (name, _encoder(name, f)) for name, f in self._fields.items()
-        ]
+        self._rows = Rows(self._fields)
         self._path = os.fspath(path)
         self._instances = _Instances(self._fields)
         self._closed = True
@@ -122,6 +124,7 @@ class Writer:
             _check.choice("on_bad", on_bad, ON_BAD),
             0 if max_side is None else _check.integer("max_side", max_side, 1, 1 << 16),
             _quality(quality),
+            source_id,
         )
         self._closed = False
 
@@ -159,12 +162,10 @@ class Writer:
 
     def write(self, sample: Mapping[str, Any]) -> int:
         """Adds one sample given as a dict; see :meth:`add`."""
-        try:
-            row = [encode(sample[name]) for name, encode in self._encode]
-        except KeyError:
-            raise ValueError(_names(self._fields, sample)) from None
-        if len(sample) != len(row):
-            raise ValueError(_names(self._fields, sample))
+        return self.write_row(self._rows.of(sample))
+
+    def write_row(self, row: list[Any]) -> int:
+        """Adds one sample given as the buffers of its fields, in their order (:class:`leat.data.writer.Rows`)."""
         if self._instances.boxes is not None:
             self._instances.check(row, len(self))
         return self._handle.add(row)
@@ -188,7 +189,7 @@ class Writer:
             arrays = [_array(name, _rows(f), columns[name], (n, *f.shape)) for name, f in self._fields.items()]
             self._handle.add_columns(arrays, n)
             return
-        columns_of = [[encode(value) for value in columns[name]] for name, encode in self._encode]
+        columns_of = [[encode(value) for value in columns[name]] for name, encode in self._rows.encode]
         rows = [list(row) for row in zip(*columns_of, strict=True)]
         if self._instances.boxes is not None:
             for i, row in enumerate(rows):
@@ -276,6 +277,24 @@ class Writer:
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError("a Writer cannot be pickled: write from one process, or one file per process")
+
+
+class Rows:
+    """Samples as the buffers of their fields, in the order of these."""
+
+    def __init__(self, fields: Mapping[str, Field]) -> None:
+        self._fields = fields
+        self.encode: list[tuple[str, Callable[[Any], Any]]] = [(name, _encoder(name, f)) for name, f in fields.items()]
+
+    def of(self, sample: Mapping[str, Any]) -> list[Any]:
+        """The buffers of a sample; errors name the field."""
+        try:
+            row = [encode(sample[name]) for name, encode in self.encode]
+        except KeyError:
+            raise ValueError(_names(self._fields, sample)) from None
+        if len(sample) != len(row):
+            raise ValueError(_names(self._fields, sample))
+        return row
 
 
 class _Instances:

@@ -12,8 +12,6 @@ are given to the Writer. When the pack is finished the file goes; the list of re
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
 import time
 import warnings
@@ -30,13 +28,13 @@ from ..data.dataset import Dataset
 from ..data.dataset import open as _open
 from ..data.schema import Field, field
 from ..data.writer import Writer
-from ..errors import BrokenSampleError, ChangedError, ExistsError, InvalidError
-from ..files import whole, writing
+from ..errors import BrokenSampleError, ChangedError, InvalidError
 from . import progress as _progress
 from . import tokenizer as _tokenizer
 from .chat import Chat
-from .records import BadText, Chats, Place, Ready, Records, reason_of
-from .skipped import FIRST, PLACES, is_foreign, joined, listed, plain
+from .notes import Notes
+from .records import BadText, Chats, Ready, Records, reason_of
+from .skipped import is_foreign, joined, listed
 from .tokenizer import Spans, Tokenizer
 
 # For a batch: enough for all cores, so that the call of the tokenizer costs nothing beside its work (measured: below
@@ -194,7 +192,7 @@ def tokenize(
         **records.about,
     }
     target = os.path.abspath(os.fspath(path))
-    notes = _Notes(target, begun)
+    notes = Notes(target, begun)
     notes.prepare(resume, overwrite)
     schema = {field: _ragged(core.dtype), **dict.fromkeys(records.masks, _ragged("bool")), **records.properties}
     run = _Run(core, records, notes, on_bad == "skip", progress)
@@ -228,7 +226,7 @@ def _ragged(dtype: str) -> Field:
 
 
 def _report(
-    target: str, name: str, masks: Sequence[str], notes: _Notes, run: _Run, unread: Mapping[str, Any]
+    target: str, name: str, masks: Sequence[str], notes: Notes, run: _Run, unread: Mapping[str, Any]
 ) -> Tokenized:
     made = _open(target)
     lengths = np.asarray(made._handle.column(made._find(name)[0], False, True)).view(np.uint64)
@@ -252,141 +250,12 @@ def _report(
     )
 
 
-class _Notes:
-    """PATH.tokens: the inputs of a run, and the records that it left out."""
-
-    def __init__(self, target: str, begun: Mapping[str, Any]) -> None:
-        self._target, self._begun = target, dict(begun)
-        self._path, self._list = target + ".tokens", target + ".bad.jsonl"
-        self.skipped: list[dict[str, Any]] = []  # "index": of the record; "before": documents written before it
-        #: why the files there are not of this run, which matters if they have documents
-        self.fault: ChangedError | None = None
-        self._file: Any = None
-
-    def prepare(self, resume: bool, overwrite: bool) -> None:
-        there = os.path.exists(self._path)
-        if there and not resume and not overwrite and os.path.exists(self._target + ".partial"):
-            raise ExistsError(
-                f"{self._target}.partial: an unfinished run is here: resume=True continues it, overwrite=True starts "
-                "again"
-            )
-        if resume and there:
-            self._load()
-        elif resume and os.path.exists(self._target + ".partial"):
-            self.fault = ChangedError(
-                f"{self._target}.partial was not begun by tokenising, or {self._path} is lost: start again with "
-                "overwrite=True"
-            )
-
-    def _load(self) -> None:
-        with open(self._path, encoding="utf-8", errors="replace") as f:
-            lines = f.read().split("\n")[:-1]  # behind the last line end: a line that was cut
-        try:
-            before, *skipped = (json.loads(line) for line in lines)
-            known = isinstance(before, dict) and all({"index", "before", "reason"} <= one.keys() for one in skipped)
-        except (ValueError, AttributeError):  # no line at all is one, too
-            known = False
-        if not known:
-            self.fault = ChangedError(f"{self._path} is damaged: start again with overwrite=True")
-            return
-        for name, value in self._begun.items():
-            if before.get(name) != value:
-                self.fault = ChangedError(f"{self._target}: {_difference(name, before.get(name), value)}")
-                return
-        self.skipped = skipped
-
-    def published(self, about: Mapping[str, Any]) -> bool:
-        """Whether the run that is resumed got as far as giving the pack its name, and no further."""
-        unfinished = os.path.exists(self._target + ".partial")
-        if unfinished or self.fault or not os.path.exists(self._path) or not os.path.exists(self._target):
-            return False
-        made = _open(self._target)
-        there, wanted = made.metadata, json.loads(json.dumps(about))
-        skipped = about.get("skipped")
-        if self.skipped and not is_foreign(skipped):
-            skipped = self.summary(skipped)
-        same = there.pop("skipped", None) == skipped
-        wanted.pop("skipped", None)
-        return same and there == wanted and len(made) + len(self.skipped) == int(self._begun["records"])
-
-    def start(self, written: int) -> int:
-        """Begins the file for a run that goes on behind `written` documents; returns the next record."""
-        if self.fault is not None and written:
-            raise self.fault
-        self.skipped = [s for s in self.skipped if s["before"] <= written]
-        with whole(self._path) as f:
-            for line in (self._begun, *self.skipped):
-                f.write(f"{json.dumps(line)}\n".encode())
-        _sync_folder(self._path)
-        self._file = open(self._path, "a", encoding="utf-8")  # noqa: SIM115
-        return written + len(self.skipped)
-
-    def summary(self, before: Any = None) -> dict[str, Any]:
-        """The contents of ``metadata["skipped"]``, for this run and those that it went on from; `before`: said
-        already."""
-        first = [
-            {"record": s["index"], **({"file": plain(os.path.basename(s["path"]))} if s.get("path") else {})}
-            | {name: s[name] for name in PLACES if name in s}
-            | {"reason": plain(s.get("what", s["reason"]))}
-            for s in self.skipped[:FIRST]
-        ]
-        return joined(before, {"on_open": 0, "tokenising": len(self.skipped), "first": first})
-
-    def skip(self, index: int, before: int, e: Exception, place: Place) -> None:
-        line = {"index": index, "skipped": True, "path": "", **place.about, "reason": str(e), "before": before}
-        line["what"] = reason_of(e, place)
-        self.skipped.append(line)
-        with writing(self._path, ", then go on with resume=True"):
-            self._file.write(json.dumps(line) + "\n")
-            self._file.flush()
-            os.fsync(self._file.fileno())
-
-    def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-
-    def finish(self) -> None:
-        """The pack is finished: leaves the list of records left out, and removes that of an earlier pack."""
-        if self.skipped:
-            with whole(self._list, ", then go on with resume=True") as f:
-                for s in self.skipped:
-                    line = {k: v for k, v in s.items() if k not in ("before", "what")}
-                    f.write(f"{json.dumps(line)}\n".encode())
-        elif os.path.exists(self._list):
-            os.remove(self._list)
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(self._path)
-
-
-def _sync_folder(path: str) -> None:
-    """A name that was given stays, whatever happens."""
-    folder = os.open(os.path.dirname(path), os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    except OSError:  # some file systems have no such thing
-        pass
-    finally:
-        os.close(folder)
-
-
-def _difference(name: str, before: Any, now: Any) -> str:
-    if name == "tokenizer" and before and before.get("hash") != now["hash"]:
-        return (
-            f"the tokenizer changed since this was begun: it was {before.get('file')} ({before.get('hash')}), and is "
-            f"{now['file']} ({now['hash']}). Give that one, or start again with overwrite=True"
-        )
-    return (
-        f"the {name} changed since this was begun: {before}, now {now}. Give what it was begun with, or start again "
-        "with overwrite=True"
-    )
-
-
 class _Run:
     """Records through the tokenizer into the writer."""
 
     _writer: Writer
 
-    def __init__(self, core: Tokenizer, records: Records, notes: _Notes, skip: bool, progress: bool) -> None:
+    def __init__(self, core: Tokenizer, records: Records, notes: Notes, skip: bool, progress: bool) -> None:
         self._core, self._records, self._notes = core, records, notes
         self._skip, self._progress = skip, progress
         self.text_bytes = self.tokens = self.learned = self.documents = 0
@@ -464,7 +333,7 @@ class _Run:
 
     def _leave_out(self, number: int, e: Exception) -> None:
         place = e.place if isinstance(e, BadText) else self._records.place(number)
-        self._notes.skip(number, len(self._writer), e, place)
+        self._notes.skip(number, len(self._writer), str(e), place.about, reason_of(e, place))
 
 
 class _Batch:
