@@ -277,6 +277,10 @@ static bool options_fit(const struct cli_command *command)
 static void store_arguments(const struct cli_command *command, char *const *arguments, size_t n, size_t wanted,
                             char *into)
 {
+    if (command->instead_of_first && was_given(command, command->instead_of_first)) {
+        *(const char **)(void *)(into + command->arguments[1].at) = arguments[0];
+        return;
+    }
     const size_t more = n - wanted, several = command->several_first ? 0 : wanted - 1;
     for (size_t i = 0; i < wanted; i++) {
         void *at = into + command->arguments[i].at;
@@ -291,8 +295,8 @@ static void store_arguments(const struct cli_command *command, char *const *argu
 bool cli_parse(const struct cli_command *command, int argc, char **argv, void *into, int *exit_code)
 {
     static char **arguments; /* of the command, to its end; argv stays as typed */
-    const bool several = command->several || command->several_first;
-    size_t n = 0, wanted = 0;
+    bool several = command->several || command->several_first;
+    size_t n = 0, wanted = 0, first = 0;
     bool only_arguments = false;
     free(arguments);
     memset(typed, 0, sizeof typed);
@@ -319,8 +323,13 @@ bool cli_parse(const struct cli_command *command, int argc, char **argv, void *i
             return false;
         }
     }
+    if (command->instead_of_first && was_given(command, command->instead_of_first)) {
+        several = false;
+        first = 1;
+        wanted--;
+    }
     if (n < wanted)
-        cli_usage_error(command, "%s is missing. Usage: leat %s %s", command->arguments[n].name, command->name,
+        cli_usage_error(command, "%s is missing. Usage: leat %s %s", command->arguments[first + n].name, command->name,
                         command->usage);
     else if (n > wanted && !several)
         cli_usage_error(command, "there is one argument too many. Usage: leat %s %s", command->name, command->usage);

@@ -58,6 +58,7 @@ struct cli_command {
     } arguments[CLI_ARGUMENTS]; /* all are needed; stored as const char * */
     /* The last argument, or the first one, may stand several times: it is stored as struct cli_several. */
     bool several, several_first;
+    const char *instead_of_first; /* NULL, or an option that stands in the place of the first argument */
     const struct cli_option *options;
     size_t n_options;
     const char *more; /* examples and exit codes, ended by a newline */

@@ -4,8 +4,8 @@
 
 #include "args.h"
 
-extern const struct cli_command cli_pack, cli_info, cli_stats, cli_view, cli_verify, cli_cat, cli_mix, cli_prompts,
-    cli_replay, cli_bench, cli_doctor, cli_trace, cli_top, cli_serve, cli_port, cli_completion;
+extern const struct cli_command cli_pack, cli_convert, cli_info, cli_stats, cli_view, cli_verify, cli_cat, cli_mix,
+    cli_prompts, cli_replay, cli_bench, cli_doctor, cli_trace, cli_top, cli_serve, cli_port, cli_completion;
 
 /* All of them, in the order of the overview. */
 extern const struct cli_command *const cli_commands[];

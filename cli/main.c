@@ -11,8 +11,8 @@
 #include "leat/leat.h"
 
 const struct cli_command *const cli_commands[] = {
-    &cli_pack,   &cli_info,  &cli_stats,  &cli_view,  &cli_verify, &cli_cat,   &cli_mix,  &cli_prompts,
-    &cli_replay, &cli_bench, &cli_doctor, &cli_trace, &cli_top,    &cli_serve, &cli_port, &cli_completion};
+    &cli_pack,   &cli_convert, &cli_info,   &cli_stats, &cli_view, &cli_verify, &cli_cat,  &cli_mix,       &cli_prompts,
+    &cli_replay, &cli_bench,   &cli_doctor, &cli_trace, &cli_top,  &cli_serve,  &cli_port, &cli_completion};
 #define N_COMMANDS (sizeof cli_commands / sizeof *cli_commands)
 const size_t cli_n_commands = N_COMMANDS;
 

@@ -26,43 +26,21 @@
 
 #define OPTION(member) offsetof(struct cli_pack, options.member)
 static const struct cli_option options[] = {
-    {"num-threads", "N", "threads that read and check; default: as many as this process may use", CLI_UNSIGNED,
-     .at = OPTION(num_threads), 1, 4096},
-    {"shard-bytes", "SIZE",
-     "begin a new file when one has this many bytes (K, M, G: 1024s); DST is then a\n"
-     "manifest that opens as one data set; default: one file",
-     CLI_BYTES, .at = OPTION(shard_bytes)},
+    CLI_WRITING_OPTIONS,
     {"max-side", "N", "resize photos whose longer side is above N and store them as JPEG; default: none", CLI_UNSIGNED,
      .at = OPTION(max_side), 1, 65535},
     {"quality", "N", "of the photos that --max-side resizes, 1 to 100; default: 90", CLI_UNSIGNED,
      .at = OPTION(quality), 1, 100, .needs = "max-side"},
-    {"overwrite", NULL,
-     "replace DST if it exists; the old one stays until the new one is complete. Start\n"
-     "again if an interrupted run has left a DST.partial",
-     CLI_SET, .at = OPTION(overwrite)},
-    {"resume", NULL, "continue an interrupted run from its DST.partial", CLI_SET, .at = OPTION(resume)},
-    {"no-check", NULL,
-     "do not decode each photo to find broken ones: faster, but training meets them\n"
-     "(--photos fast and raw find them anyway)",
-     CLI_CLEAR, .at = OPTION(check)},
-    {"lenient", NULL,
-     "photos that can be decoded with warnings (extraneous bytes, a premature end) are not\n"
-     "broken; they are counted by kind, and decoded with Decode(strict=False)",
-     CLI_SET, .at = OPTION(lenient)},
     {"on-error", "WHAT",
      "of a broken photo: mark (keeps its place; the loader's on_error applies), skip\n"
      "(leave it out) or raise (stop); default: mark",
      CLI_CHOICE, .at = OPTION(on_bad), .choices = "mark, skip or raise"},
-    CLI_WHERE_OPTION(struct cli_pack, opening),
-    CLI_OPENING_OPTIONS(struct cli_pack, opening),
-    CLI_FIELD_OPTION(struct cli_pack, opening),
-    {"metadata", "JSON", "an object to keep in the file, such as '{\"licence\": \"CC0\"}'", CLI_TEXT,
-     .at = OPTION(metadata)},
-    {"photos", "FORM",
-     "how photos are stored: original (byte for byte), fast (JPEGs in a form that\n"
-     "decodes several times faster to the same pixels and gives the original file back)\n"
-     "or raw (as pixels); default: original. leat bench --photos SRC compares them",
-     CLI_CHOICE, .at = OPTION(photos), .choices = "original, fast or raw"},
+    {"dataset", "MODULE:OBJECT",
+     "in the place of SRC: a Python data set (with __len__ and __getitem__, or an iterable),\n"
+     "or a function that makes it; also file.py:OBJECT",
+     CLI_TEXT, .at = offsetof(struct cli_pack, of_python)},
+    {"workers", "N", "of --dataset: processes that make its samples; 0: one; default: as many as cores", CLI_UNSIGNED,
+     .at = offsetof(struct cli_pack, workers), 0, 1024, .needs = "dataset"},
     {"tokenizer", "PATH",
      "make tokens of text, by a tokenizer.json, a folder with one, or a tiktoken file; the\n"
      "other fields of each record become columns",
@@ -103,14 +81,14 @@ static const struct cli_option options[] = {
      "of a tiktoken file: how text is cut into words, or the name of an encoding that\n"
      "tiktoken knows; default: by the name of the file",
      CLI_TEXT, .at = offsetof(struct cli_pack, handed_on), .needs = "tokenizer"},
-    {"quiet", NULL, "no progress and no report; errors and DST.bad.jsonl remain", CLI_SET,
-     .at = offsetof(struct cli_pack, quiet)},
 };
 
 static bool parse(struct cli_pack *pack, int argc, char **argv, int *exit_code)
 {
     if (!cli_parse(pack->command, argc, argv, pack, exit_code))
         return false;
+    if (pack->of_python)
+        return true;
     pack->src = cli_paths_name(&pack->sources, pack->sources_name, sizeof pack->sources_name);
     pack->src_length = (int)strnlen(pack->src, 65536);
     while (pack->src_length > 1 && pack->src[pack->src_length - 1] == '/')
@@ -311,6 +289,24 @@ static bool target_lies_in_source(const struct cli_pack *pack)
     return inside;
 }
 
+/* Of leat convert: says whether states of runs over the one fit the other. */
+static int compare_fingerprints(const struct cli_pack *pack)
+{
+    char of_source[33], of_target[33];
+    struct leat_dataset *target;
+    struct leat_error error;
+    if (leat_dataset_open(pack->dst, NULL, &target, &error))
+        return cli_fail(pack->command, &error, NULL);
+    cli_fingerprint(pack->dataset, of_source);
+    cli_fingerprint(target, of_target);
+    leat_dataset_release(target);
+    if (!strcmp(of_source, of_target))
+        printf("  fingerprint %s, that of %s: states of runs over it fit\n", of_target, pack->src);
+    else
+        printf("  fingerprint %s; %s has %s: states of runs over it do not fit\n", of_target, pack->src, of_source);
+    return CLI_EXIT_OK;
+}
+
 static int write_samples(struct cli_pack *pack)
 {
     struct leat_error error;
@@ -350,7 +346,8 @@ static int write_samples(struct cli_pack *pack)
         print_resume(pack);
         return CLI_EXIT_INTERRUPTED;
     }
-    return cli_pack_report(pack);
+    const int exit_code = cli_pack_report(pack);
+    return exit_code || pack->command != &cli_convert || pack->quiet ? exit_code : compare_fingerprints(pack);
 }
 
 /* Boxes and keypoints in pixels are those of the photo as it is. */
@@ -389,6 +386,8 @@ static const char *foreign(const struct cli_pack *pack)
 static int make_tokens(const struct cli_pack *pack)
 {
     const char *other = foreign(pack);
+    if (pack->of_python)
+        return cli_usage_error(pack->command, "--tokenizer makes tokens of the text in files, and --dataset has none.");
     if (other)
         return cli_usage_error(pack->command, "--tokenizer makes tokens of text, and %s %s about photos.", other,
                                other[0] == '-' ? "is" : "are");
@@ -406,7 +405,7 @@ static bool is_read_by_python(const struct cli_pack *pack)
     return found;
 }
 
-static int run(const struct cli_command *command, int argc, char **argv)
+int cli_pack_run(const struct cli_command *command, int argc, char **argv)
 {
     static struct cli_pack the_pack;
     struct cli_pack *pack = &the_pack;
@@ -423,7 +422,7 @@ static int run(const struct cli_command *command, int argc, char **argv)
         exit_code = make_tokens(pack);
         goto out;
     }
-    if (is_read_by_python(pack)) {
+    if (pack->of_python || is_read_by_python(pack)) {
         exit_code = cli_become_python(command, pack, "src", &pack->sources, "dst", pack->dst);
         goto out;
     }
@@ -489,9 +488,11 @@ const struct cli_command cli_pack = {
              "interrupted run can be resumed and is never mistaken for a finished file. Photos are stored byte for\n"
              "byte, unless --photos says otherwise. Each is decoded to its end to find broken ones; they are listed\n"
              "at the end and, all of them, in DST.bad.jsonl.\n"
-             "With --tokenizer SRC is text, and DST gets its tokens: the Python package does it, on all cores.\n",
+             "With --tokenizer SRC is text, and DST gets its tokens: the Python package does it, on all cores.\n"
+             "With --dataset MODULE:OBJECT a Python data set is packed, by worker processes; there is no SRC then.\n",
     .arguments = {{"SRC", offsetof(struct cli_pack, sources)}, {"DST", offsetof(struct cli_pack, dst)}},
     .several_first = true,
+    .instead_of_first = "dataset",
     .options = options,
     .n_options = sizeof options / sizeof *options,
     .more =
@@ -503,7 +504,8 @@ const struct cli_command cli_pack = {
         "  leat pack --coco instances_train2017.json train2017/ train.leat\n"
         "  leat pack web.jsonl.zst web.leat --tokenizer tokenizer.json --text text\n"
         "  leat pack chats.jsonl chats.leat --tokenizer model/ --chat messages\n"
+        "  leat pack --dataset my_data:train_set train.leat    a Python data set\n"
         "\nExit codes: 0 packed (broken photos are marked or skipped); 1 a photo is broken and --on-error is raise;\n"
         "2 could not pack; 130 interrupted, DST.partial can be resumed.\n",
-    .run = run,
+    .run = cli_pack_run,
 };

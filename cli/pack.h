@@ -21,6 +21,8 @@ struct cli_pack {
     struct leat_writer_options options;
     struct cli_opening opening;
     bool quiet;
+    const char *of_python; /* a Python data set in the place of the sources, or NULL */
+    unsigned workers;
     const char *tokenizer, *text, *tokens, *chat; /* for text: NULL, or the option's value */
     const char *handed_on;                        /* of further options, which Python reads as they were typed */
     int choice_handed_on;
@@ -42,6 +44,52 @@ struct cli_pack {
     struct leat_value labels_column; /* `label`, if it is int64; else data is NULL */
 };
 
+/* The options of commands that write what they have opened, and change no sample. */
+#define CLI_WRITING_OPTIONS                                                                                            \
+    {"num-threads",                                                                                                    \
+     "N",                                                                                                              \
+     "threads that read and check; default: as many as this process may use",                                          \
+     CLI_UNSIGNED,                                                                                                     \
+     .at = offsetof(struct cli_pack, options.num_threads),                                                             \
+     1,                                                                                                                \
+     4096},                                                                                                            \
+        {"shard-bytes", "SIZE",                                                                                        \
+         "begin a new file when one has this many bytes (K, M, G: 1024s); DST is then a\n"                             \
+         "manifest that opens as one data set; default: one file",                                                     \
+         CLI_BYTES, .at = offsetof(struct cli_pack, options.shard_bytes)},                                             \
+        {"overwrite", NULL,                                                                                            \
+         "replace DST if it exists; the old one stays until the new one is complete. Start\n"                          \
+         "again if an interrupted run has left a DST.partial",                                                         \
+         CLI_SET, .at = offsetof(struct cli_pack, options.overwrite)},                                                 \
+        {"resume", NULL, "continue an interrupted run from its DST.partial", CLI_SET,                                  \
+         .at = offsetof(struct cli_pack, options.resume)},                                                             \
+        {"no-check", NULL,                                                                                             \
+         "do not decode each photo to find broken ones: faster, but training meets them\n"                             \
+         "(--photos fast and raw find them anyway)",                                                                   \
+         CLI_CLEAR, .at = offsetof(struct cli_pack, options.check)},                                                   \
+        {"lenient", NULL,                                                                                              \
+         "photos that can be decoded with warnings (extraneous bytes, a premature end) are not\n"                      \
+         "broken; they are counted by kind, and decoded with Decode(strict=False)",                                    \
+         CLI_SET, .at = offsetof(struct cli_pack, options.lenient)},                                                   \
+        CLI_WHERE_OPTION(struct cli_pack, opening), CLI_OPENING_OPTIONS(struct cli_pack, opening),                     \
+        CLI_FIELD_OPTION(struct cli_pack, opening),                                                                    \
+        {"metadata", "JSON", "an object to keep in the file, such as '{\"licence\": \"CC0\"}'", CLI_TEXT,              \
+         .at = offsetof(struct cli_pack, options.metadata)},                                                           \
+        {"photos",                                                                                                     \
+         "FORM",                                                                                                       \
+         "how photos are stored: original (byte for byte), fast (JPEGs in a form that\n"                               \
+         "decodes several times faster to the same pixels and gives the original file back)\n"                         \
+         "or raw (as pixels); default: original. leat bench --photos SRC compares them",                               \
+         CLI_CHOICE,                                                                                                   \
+         .at = offsetof(struct cli_pack, options.photos),                                                              \
+         .choices = "original, fast or raw"},                                                                          \
+    {                                                                                                                  \
+        "quiet", NULL, "no progress and no report; errors and DST.bad.jsonl remain", CLI_SET,                          \
+            .at = offsetof(struct cli_pack, quiet)                                                                     \
+    }
+
+/* Packs as the command says, whose options are these or more. Returns an exit code. */
+int cli_pack_run(const struct cli_command *command, int argc, char **argv);
 /* Writes DST.bad.jsonl if there are bad samples, and prints the report. Returns an exit code. */
 int cli_pack_report(const struct cli_pack *pack);
 

@@ -91,7 +91,7 @@ static bool make_words(const struct cli_command *command, const char *python, co
                        const struct cli_several *paths, const char *more, const char *value)
 {
     const char *const first[] = {python, "-c", start, command->name, leat_version()};
-    bool good = (words = calloc(2 * (command->n_options + paths->n) + 8, sizeof *words));
+    bool good = (words = calloc(2 * (command->n_options + paths->n + CLI_EACH_MOST) + 8, sizeof *words));
     for (; good && n_words < sizeof first / sizeof *first; n_words++)
         words[n_words] = (char *)(uintptr_t)first[n_words];
     for (size_t i = 0; good && i < paths->n; i++)
@@ -101,6 +101,12 @@ static bool make_words(const struct cli_command *command, const char *python, co
     for (size_t i = 0; good && i < command->n_options; i++) {
         const struct cli_option *option = &command->options[i];
         char *text = (char *)(uintptr_t)cli_typed(i);
+        if (text && parsed && option->type == CLI_EACH) {
+            const struct cli_each *each = (const void *)((const char *)parsed + option->at);
+            for (size_t k = 0; good && k < each->n; k++)
+                good = add(option->name, k, each->at[k]);
+            continue;
+        }
         if (text && option->type == CLI_BYTES)
             good =
                 asprintf(&text, "%" PRIu64, *(const uint64_t *)(const void *)((const char *)parsed + option->at)) >= 0;

@@ -90,6 +90,8 @@ if TYPE_CHECKING:
     from .mixtures.mixing import Mix as Mix
     from .mixtures.schedule import Schedule as Schedule
     from .ops import PerBatch as PerBatch
+    from .packs.pack import Packed as Packed
+    from .packs.pack import pack as pack
     from .ports.attached import Attached as Attached
     from .ports.attached import attach as attach
     from .ports.port import Port as Port
@@ -141,6 +143,7 @@ _NAMES = {
     "mixtures.mixing": "Mix",
     "mixtures.schedule": "Schedule",
     "ops": "PerBatch",
+    "packs.pack": "Packed pack",
     "ports.attached": "Attached attach",
     "ports.port": "Port",
     "program": "Out program_from_json program_to_json",

@@ -24,6 +24,7 @@ import pytest
 
 COMMANDS = [
     "pack",
+    "convert",
     "info",
     "stats",
     "view",

@@ -39,8 +39,8 @@ def test_cells_are_packed_with_their_genes(name: str, tmp_path: Path) -> None:
     again = run("pack", src, to, code=2)
     assert "--overwrite" in again.stderr
     run("pack", src, to, "--overwrite")
-    refused = run("pack", src, tmp_path / "other.leat", "--photos", "fast", code=2)
-    assert "--photos is not about such files" in refused.stderr
+    refused = run("pack", src, tmp_path / "other.leat", "--labels", "none", code=2)
+    assert "--labels is not about such files" in refused.stderr
 
 
 def test_stats_of_cells() -> None:

@@ -39,8 +39,8 @@ def test_the_version_is_printed() -> None:
 def test_without_a_command_it_says_which_there_are() -> None:
     done = leat(code=2)
     assert done.stdout == ""
-    every = "pack, info, stats, view, verify, cat, mix, prompts, replay, bench, doctor, trace, top, serve, port or "
-    every += "completion"
+    every = "pack, convert, info, stats, view, verify, cat, mix, prompts, replay, bench, doctor, trace, top, serve, "
+    every += "port or completion"
     assert every in done.stderr
 
 

@@ -56,7 +56,7 @@ def test_a_loader_of_joined_photos_goes_on_where_it_was_cut_off(photos: leat.Dat
     joined = leat.join(photos, leat.open(parquet), on="name")
 
     def loader(ds: leat.Dataset) -> leat.Loader:
-        outputs = {"image": [leat.ops.Decode(), leat.ops.Resize((8, 8))], "grade": [], "caption": []}
+        outputs: Any = {"image": [leat.ops.Decode(), leat.ops.Resize((8, 8))], "grade": [], "caption": []}
         return leat.Loader(ds, batch_size=3, shuffle=True, seed=3, outputs=outputs, epochs=1, framework="numpy")
 
     whole = [(b.ids.tolist(), b["grade"].tolist(), b["caption"], b["image"].tobytes()) for b in loader(joined)]
@@ -100,7 +100,7 @@ def test_a_key_in_several_rows_is_an_error_that_names_it(photos: leat.Dataset, p
         with pytest.raises(
             ValueError, match=r"2 keys stand in several rows .* 'cat/0000.jpg' \(rows 3, 9\), 'dog/0001.jpg'"
         ):
-            leat.join(photos, twice, on="name", how=how)  # type: ignore[arg-type]
+            leat.join(photos, twice, on="name", how=how)
 
 
 def test_a_left_join_keeps_photos_without_a_row_and_says_which(photos: leat.Dataset, parquet: Path) -> None:

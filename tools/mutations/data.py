@@ -143,4 +143,18 @@ MUTATIONS = [
         "    if (!rc)",
         ("c:data/prompts",),
     ),
+    Mutation(
+        "a field that is not there is chosen of data sets side by side",
+        "src/data/zip.c",
+        "if (f == z->source.n_fields)\n            return",
+        "if (f > z->source.n_fields)\n            return",
+        ("c:data/beside",),
+    ),
+    Mutation(
+        "computed values that are copied are those of the first sample of a call",
+        "src/data/write.c",
+        "made.at ? made.at + i : NULL",
+        "made.at ? made.at : NULL",
+        ("c:data/beside",),
+    ),
 ]

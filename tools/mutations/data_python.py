@@ -134,4 +134,18 @@ MUTATIONS = [
         "candidates = np.arange(len(self.distinct))",
         ("py:test_events.py",),
     ),
+    Mutation(
+        "a photo without a row gets the last one of the table",
+        "python/leat/data/join.py",
+        "rows = np.where(found, rows, len(table))",
+        "rows = np.where(found, rows, len(table) - 1)",
+        ("py:test_join.py",),
+    ),
+    Mutation(
+        "of a key in two rows the last one is taken",
+        "python/leat/data/join.py",
+        "if len(theirs) < len(table):",
+        "if len(theirs) > len(table):",
+        ("py:test_join.py",),
+    ),
 ]

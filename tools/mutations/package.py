@@ -164,4 +164,25 @@ MUTATIONS = [
         "",
         ("py:test_pack_rows.py", "py:test_thd.py", "py:test_pack_whole.py"),
     ),
+    Mutation(
+        "samples of workers are seeded by their batch",
+        "python/leat/packs/pack.py",
+        "i // _BATCH, i)",
+        "i // _BATCH, i // _BATCH)",
+        ("py:test_pack.py",),
+    ),
+    Mutation(
+        "a photo that was changed is stored as its file",
+        "python/leat/packs/kinds.py",
+        "own.size == photo.size and own.tobytes() == photo.tobytes()",
+        "own.size == photo.size",
+        ("py:test_pack.py",),
+    ),
+    Mutation(
+        "a conversion of other files goes on with what is there",
+        "python/leat/commands/packing.py",
+        '"source_id": dataset.fingerprint}',
+        '"source_id": "a source"}',
+        ("py:test_convert.py",),
+    ),
 ]

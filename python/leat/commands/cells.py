@@ -22,8 +22,9 @@ def copied(src: str | list[str], path: str) -> None:
     written(ds, path, False, {"cells": told} if told else None, check=False)
 
 
-def written(ds: Dataset, path: str, progress: bool, metadata: Mapping[str, Any] | None = None, **options: Any) -> None:
-    """Writes all samples, and what is known of genes and categories among the metadata.
+def written(ds: Dataset, path: str, progress: bool, metadata: Mapping[str, Any] | None = None, **options: Any) -> int:
+    """Writes all samples, and what is known of genes and categories among the metadata. Returns how many photos are
+    broken.
 
     Args:
         progress: draw a line on standard error.
@@ -39,10 +40,11 @@ def written(ds: Dataset, path: str, progress: bool, metadata: Mapping[str, Any] 
     if ds.categories:
         told["categories"] = ds.categories
     fields = {name: field for name, field in ds.schema.items() if not field.derived}
-    with Writer(path, fields, metadata=told or None, **options) as writer:
+    with Writer(path, fields, metadata=told or None, classes=ds.classes or None, **options) as writer:
         line = Line("packing", len(ds), len(writer)) if progress else None
         try:
             writer.write_dataset(ds, None if line is None else lambda done: line.say(done, 0, 0))
         finally:
             if line is not None:
                 line.close()
+    return len(writer.broken)

@@ -20,6 +20,7 @@ from ..errors import InvalidError
 from ..files import writing
 
 DONE, FAULTS, FAILED, INTERRUPTED = 0, 1, 2, 130  # exit codes, as of cli/args.h
+_command = ""  #: that runs
 
 
 def main(name: str, options: Mapping[str, str]) -> int:
@@ -32,6 +33,7 @@ def main(name: str, options: Mapping[str, str]) -> int:
         signal.signal(signal.SIGHUP, _interrupt)
     commands: dict[str, Callable[[Mapping[str, str]], int]] = {
         "pack": _pack,
+        "convert": _pack,
         "cat": _cat,
         "mix": _elsewhere(".mix"),
         "prompts": _elsewhere(".prompts"),
@@ -41,6 +43,8 @@ def main(name: str, options: Mapping[str, str]) -> int:
     }
     from ..errors import BrokenSampleError, CorruptError, Error
 
+    global _command
+    _command = name
     try:
         code = commands[name](options)
         sys.stdout.flush()
@@ -73,6 +77,9 @@ _WORDS = (
     ("variables={'bos_token': ...}", """--variables '{"bos_token": ...}'"""),
     ("variables={'eos_token': ...}", """--variables '{"eos_token": ...}'"""),
     ('turns="last"', "--turns last"),
+    ("to resume or to overwrite", "--resume continues, --overwrite starts again"),
+    ("fields={...}", "--field NAME=KIND"),
+    ("fields=[...]", "--field NAME"),
 )
 
 
@@ -110,11 +117,17 @@ def _shown(text: str) -> str:
 def _pack(options: Mapping[str, str]) -> int:
     import leat
 
-    src, dst = _paths(options, "src"), options["dst"]
+    if "dataset" in options:
+        from .packing import packed
+
+        return packed(options)
+    src, dst = paths_of(options, "src"), options["dst"]
     quiet = "quiet" in options
-    metadata = _object(options, "metadata", '{"licence": "CC0"}')
+    metadata = json_option(options, "metadata", '{"licence": "CC0"}')
     if "tokenizer" not in options:
-        return _pack_read_here(src, dst, metadata, options)
+        from .packing import read_here
+
+        return read_here(src, dst, metadata, options, _command == "convert")
     on_bad = options.get("on_bad", "auto")
     dataset = leat.open(src, on_bad=None if on_bad == "auto" else on_bad)
     if "where" in options:
@@ -139,40 +152,13 @@ def _pack(options: Mapping[str, str]) -> int:
             progress=not quiet,
         )
     except KeyboardInterrupt:
-        _say("pack", f"interrupted; the complete documents stay in {dst}.partial.")
-        print(f"To resume: leat {_words(options)}", file=sys.stderr, flush=True)
-        return INTERRUPTED
+        return interrupted(options)
     if not quiet:
         _report(made, options)
     return DONE
 
 
-def _pack_read_here(src: Any, dst: str, metadata: dict[str, Any] | None, options: Mapping[str, str]) -> int:
-    """Files that only the package reads."""
-    import leat
-
-    from .cells import written
-
-    taken = {"metadata", "overwrite", "resume", "quiet", "shard_bytes", "where", "dst", "src"}
-    if other := sorted(o for o in options if o not in taken and not o.startswith("src ")):
-        raise ValueError(f"--{other[0].replace('_', '-')} is not about such files as {src}")
-    dataset = leat.open(src)
-    if "where" in options:
-        dataset = dataset.where(options["where"])
-    quiet = "quiet" in options
-    more = {"overwrite": "overwrite" in options, "resume": "resume" in options}
-    try:
-        written(dataset, dst, not quiet, metadata, shard_bytes=int(options.get("shard_bytes", 0)) or None, **more)
-    except KeyboardInterrupt:
-        _say("pack", f"interrupted; the complete samples stay in {dst}.partial.")
-        print(f"To resume: leat {_words(options)}", file=sys.stderr, flush=True)
-        return INTERRUPTED
-    if not quiet:
-        print(f"{dst}: {len(dataset):,} samples")
-    return DONE
-
-
-def _object(options: Mapping[str, str], name: str, example: str) -> dict[str, Any] | None:
+def json_option(options: Mapping[str, str], name: str, example: str) -> dict[str, Any] | None:
     try:
         found = json.loads(options[name]) if name in options else {}
     except (ValueError, RecursionError) as e:
@@ -188,10 +174,15 @@ def _written(path: str) -> Iterator[Any]:
         yield out
 
 
-def _paths(options: Mapping[str, str], name: str) -> str | list[str]:
+def several(options: Mapping[str, str], name: str) -> list[str]:
+    """All values of an option or argument that may stand several times."""
+    return [value for key, value in options.items() if key == name or key.startswith(f"{name} ")]
+
+
+def paths_of(options: Mapping[str, str], name: str) -> str | list[str]:
     """The path, or all of them if there are several."""
-    more = [value for key, value in options.items() if key.startswith(f"{name} ")]
-    return [options[name], *more] if more else options[name]
+    found = several(options, name)
+    return found if len(found) > 1 else found[0]
 
 
 def _stats(options: Mapping[str, str]) -> int:
@@ -210,7 +201,7 @@ def _copy(options: Mapping[str, str]) -> int:
 
     from ..data.dataset import _cells
 
-    src = _paths(options, "src")
+    src = paths_of(options, "src")
     if _cells(src, "auto")[1]:
         from .cells import copied
 
@@ -242,7 +233,7 @@ def _cat(options: Mapping[str, str]) -> int:
     from ..text.decode import Decoder
 
     path, position = options["path"], int(options.get("id", 0))
-    dataset: leat.Dataset = leat.open(_paths(options, "path"))
+    dataset: leat.Dataset = leat.open(paths_of(options, "path"))
     if "length" in options:
         how: Any = options.get("how", "cut")
         dataset = leat.pack_rows(dataset, options.get("field", "tokens"), int(options["length"]), how)
@@ -281,19 +272,25 @@ def _chat(options: Mapping[str, str]) -> Any:
             more["date"] = datetime.date.fromisoformat(options["date"])
         except ValueError:
             raise ValueError(f"--date is a day such as 2026-01-31, not {options['date']!r}") from None
-    more["variables"] = _object(options, "variables", '{"enable_thinking": false}')
+    more["variables"] = json_option(options, "variables", '{"enable_thinking": false}')
     return leat.chat(options.get("template"), messages=options["chat"], **more)
+
+
+def interrupted(options: Mapping[str, str]) -> int:
+    _say(_command, f"interrupted; the complete samples stay in {options['dst']}.partial.")
+    print(f"To resume: leat {_words(options)}", file=sys.stderr, flush=True)
+    return INTERRUPTED
 
 
 def _words(options: Mapping[str, str]) -> str:
     """The command line that resumes."""
-    flags = {"add_special_tokens", "no_check", "overwrite", "quiet"}
-    paths = _paths(options, "src")
-    words = ["pack", *([paths] if isinstance(paths, str) else paths), options["dst"]]
-    for name, value in options.items():
+    flags = {"add_special_tokens", "lenient", "no_check", "overwrite", "quiet"}
+    words = [_command, *several(options, "src"), options["dst"]]
+    for key, value in options.items():
+        name = key.partition(" ")[0]
         if name in flags:
             words.append(f"--{name.replace('_', '-')}")
-        elif name not in ("src", "dst", "resume") and not name.startswith("src "):
+        elif name not in ("src", "dst", "resume"):
             words += [f"--{name.replace('_', '-')}", value]
     return shlex.join([*words, "--resume"])
 

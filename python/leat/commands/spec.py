@@ -56,13 +56,32 @@ def find(spec: str) -> Found:
 # ---- Python ----------------------------------------------------------------------------------------------------------
 
 
-def _object(spec: str, module: str, name: str) -> Found:
+def named(spec: str) -> Any:
+    """The object that ``module:name`` or ``file.py:name`` names; a function or class without arguments is called.
+
+    Raises:
+        ValueError: there is no such object.
+    """
+    module, colon, name = spec.rpartition(":")
+    if not (colon and module and name):
+        raise ValueError(f"{spec}: a data set is named module:attribute or file.py:name")
+    found = _attribute(spec, module, name)
+    is_data = not isinstance(found, type) and (hasattr(found, "__getitem__") or hasattr(found, "__iter__"))
+    return found() if callable(found) and not is_data else found
+
+
+def _attribute(spec: str, module: str, name: str) -> Any:
     found: Any = _imported(spec, module)
     for part in name.split("."):
         if not hasattr(found, part):
             near = difflib.get_close_matches(part, dir(found), 1)
             raise ValueError(f"{spec}: there is no {part!r} in it" + (f"; did you mean {near[0]!r}?" if near else ""))
         found = getattr(found, part)
+    return found
+
+
+def _object(spec: str, module: str, name: str) -> Found:
+    found: Any = _attribute(spec, module, name)
     if callable(found) and not isinstance(found, (Mix, Schedule, Loader)):
         found = found()
     if isinstance(found, Loader) and not isinstance(found.dataset, Dataset):

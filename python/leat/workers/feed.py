@@ -744,6 +744,8 @@ def _view(slot: _leat.Slot, size: int) -> np.ndarray[Any, Any]:
 
 
 def _from_dlpack() -> Callable[[Any], Any]:
-    torch = sys.modules["torch"]
+    torch = sys.modules.get("torch")
+    if torch is None:  # of whole batches alone, which have none of its tensors
+        return np.from_dlpack
     found: Callable[[Any], Any] = getattr(torch._C, "_from_dlpack", None) or torch.utils.dlpack.from_dlpack
     return found

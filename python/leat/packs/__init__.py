@@ -1,0 +1,1 @@
+"""Python data sets as files of leat: ``leat.pack``."""

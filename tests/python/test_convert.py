@@ -1,0 +1,202 @@
+"""`leat convert`: data sets of any format as files of leat."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cli_support import PYTHON, Started, command, jpeg, make_folder, real_data
+from cli_support import leat as run
+
+import leat
+
+PHOTOS = [jpeg(40 + i, 30, i) for i in range(5)]
+
+
+def _tar(path: Path) -> Path:
+    with tarfile.open(path, "w") as tar:
+        for i, photo in enumerate(PHOTOS):
+            for name, data in ((f"{i:03d}.jpg", photo), (f"{i:03d}.cls", str(i).encode())):
+                info = tarfile.TarInfo(name)
+                info.size = len(data)
+                tar.addfile(info, io.BytesIO(data))
+    return path
+
+
+def _jsonl(path: Path) -> Path:
+    records = [{"text": f"one {i}", "n": i, "list": [1] * i, **({"x": 0.5} if i % 2 else {})} for i in range(9)]
+    path.write_text("".join(json.dumps(r) + "\n" for r in records))
+    return path
+
+
+def _parquet(path: Path, rows: int = 50, group: int = 20, more: int = 0) -> Path:
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    table = {
+        "photo": [PHOTOS[i % 5] + bytes(more) for i in range(rows)],
+        "n": list(range(rows)),
+        "text": [f"text {i}" for i in range(rows)],
+        "list": [[0.5] * (i % 4) for i in range(rows)],
+    }
+    pyarrow.parquet.write_table(pa.table(table), path, row_group_size=group)
+    return path
+
+
+def same(a: leat.Dataset, b: leat.Dataset) -> None:
+    assert len(a) == len(b)
+    names = [n for n, f in a.schema.items() if not f.derived]
+    assert names == [n for n, f in b.schema.items() if not f.derived]
+    for i in range(len(a)):
+        one, other = a[i], b[i]
+        for name in names:
+            np.testing.assert_equal(other[name], one[name])
+
+
+@pytest.mark.parametrize("kind", ["tar", "folder", "leat", "several"])
+def test_a_conversion_has_the_samples_and_the_fingerprint_of_its_source(kind: str, tmp_path: Path) -> None:
+    sources = {
+        "tar": lambda: [_tar(tmp_path / "a.tar")],
+        "folder": lambda: [make_folder(tmp_path / "a", {"x": 3, "y": 2}, make=jpeg)],
+        "several": lambda: [_tar(tmp_path / "a.tar"), _tar(tmp_path / "b.tar")],
+    }
+    if kind == "leat":
+        src: Any = [tmp_path / "a.leat"]
+        with leat.Writer(src[0], {"image": "image", "label": "int64"}, classes=["a", "b"]) as w:
+            for i, photo in enumerate(PHOTOS):
+                w.add(image=photo, label=i % 2)
+    else:
+        src = sources[kind]()
+    done = run("convert", *src, tmp_path / "out.leat", "--photos", "fast")
+    ds, made = leat.open(src if len(src) > 1 else src[0]), leat.open(tmp_path / "out.leat")
+    assert made.fingerprint == ds.fingerprint and f"fingerprint {ds.fingerprint}, that of " in done.stdout
+    assert made.classes == ds.classes
+    same(ds, made)
+
+
+def test_a_state_of_a_run_over_a_tar_goes_on_with_its_conversion(tmp_path: Path) -> None:
+    run("convert", _tar(tmp_path / "a.tar"), tmp_path / "out.leat", "--shard-bytes", "9K")
+
+    def loader(path: Path) -> leat.Loader:
+        return leat.Loader(leat.open(path), 2, shuffle=True, seed=5, epochs=1, framework="numpy")
+
+    first = loader(tmp_path / "a.tar")
+    whole = [b.ids.tolist() for b in loader(tmp_path / "a.tar")]
+    next(iter(first))
+    again = loader(tmp_path / "out.leat")
+    again.load_state_dict(first.state_dict())
+    assert [b.ids.tolist() for b in again] == whole[1:]
+
+
+def test_tars_of_others_convert(tmp_path: Path) -> None:
+    folder = real_data("formats-peers")
+    found = [p for p in sorted(folder.rglob("*.tar")) if p.is_file()]
+    for path in found[:6]:
+        try:
+            ds = leat.open(path)
+        except leat.Error:
+            continue
+        out = tmp_path / f"{path.stem}.leat"
+        run("convert", path, out, "--overwrite")
+        assert leat.open(out).fingerprint == ds.fingerprint
+        same(ds, leat.open(out))
+
+
+def test_records_convert_with_a_fingerprint_of_their_values(tmp_path: Path) -> None:
+    src = _jsonl(tmp_path / "a.jsonl")
+    done = run("convert", src, tmp_path / "out.leat")
+    assert "states of runs over it do not fit" in done.stdout
+    same(leat.open(src), leat.open(tmp_path / "out.leat"))
+
+
+def test_tables_convert_by_the_package(tmp_path: Path) -> None:
+    src = _parquet(tmp_path / "a.parquet")
+    done = run("convert", src, tmp_path / "out.leat", env=PYTHON)
+    assert "50 samples" in done.stdout and "states of runs over it do not fit" in done.stdout
+    same(leat.open(src), leat.open(tmp_path / "out.leat"))
+    fields = ("--field", "photo=image", "--field", "n", "--field", "list=float64:*")
+    run("convert", src, tmp_path / "some.leat", *fields, "--photos", "fast", "--where", "n > 9", env=PYTHON)
+    some = leat.open(tmp_path / "some.leat")
+    assert list(some.schema)[:3] == ["photo", "n", "list"] and some.schema["photo"].kind == "image"
+    assert len(some) == 40 and some.about["photos"]["fast"]["count"] == 40 and some[3]["photo"] == PHOTOS[3]
+
+
+def test_what_is_converted_is_told_from_what_packing_alone_does(tmp_path: Path) -> None:
+    src = _jsonl(tmp_path / "a.jsonl")
+    for option in ("--max-side", "--on-error", "--tokenizer"):
+        told = run("convert", src, tmp_path / "o.leat", option, "1", code=2).stderr
+        assert f"there is no option {option}" in told or "no option" in told
+    assert (
+        "is not about such files"
+        in run(
+            "convert", _parquet(tmp_path / "a.parquet"), tmp_path / "o.leat", "--labels", "none", code=2, env=PYTHON
+        ).stderr
+    )
+
+
+def killed(line: list[Any], partial: Path, least: int, how: signal.Signals = signal.SIGKILL) -> int:
+    """Starts a command, and ends it once so many bytes are in the partial file. Returns its exit code."""
+    for _ in range(20):
+        with Started(list(map(str, line)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=PYTHON) as process:
+            end = time.monotonic() + 120
+            while process.poll() is None and time.monotonic() < end:
+                if partial.exists() and partial.stat().st_size >= least:
+                    break
+            process.send_signal(how)
+            process.communicate(timeout=120)
+        if process.returncode != 0:
+            return int(process.returncode)
+        for made in partial.parent.glob(f"{partial.stem}*"):
+            made.unlink()
+    pytest.fail("the command was over each time before it could be stopped")
+
+
+def test_a_killed_conversion_of_a_table_goes_on_to_the_same_file(tmp_path: Path) -> None:
+    src, out = _parquet(tmp_path / "a.parquet", 400, 20, 60_000), tmp_path / "out.leat"
+    line = [command(), "convert", src, out, "--num-threads", 1]
+    assert killed(line, tmp_path / "out.leat.partial", 10 << 20) == -signal.SIGKILL
+    assert not out.exists()
+    kept = run("convert", src, out, code=2, env=PYTHON).stderr
+    assert "samples of an unfinished target are here, --resume continues, --overwrite starts again" in kept
+    before = (tmp_path / "out.leat.partial").stat().st_size
+    assert before >= 10 << 20
+    other = _parquet(tmp_path / "b.parquet", 401, 20, 60_000)
+    assert (
+        "changed since the unfinished file was begun"
+        in run("convert", other, out, "--resume", code=2, env=PYTHON).stderr
+    )
+    run("convert", src, out, "--resume", "--quiet", env=PYTHON)
+    run("convert", src, tmp_path / "whole.leat", "--num-threads", 2, "--quiet", env=PYTHON)
+    assert out.read_bytes() == (tmp_path / "whole.leat").read_bytes()
+    assert sorted(p.name for p in tmp_path.glob("out*")) == ["out.leat"]
+
+
+def test_an_interrupted_conversion_says_how_it_goes_on(tmp_path: Path) -> None:
+    src, out = _parquet(tmp_path / "a b.parquet", 400, 20, 60_000), tmp_path / "out.leat"
+    line = [command(), "convert", src, out, "--field", "photo=image", "--field", "n", "--num-threads", "1"]
+    with Started(
+        list(map(str, line)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=PYTHON
+    ) as process:
+        while process.poll() is None and not (
+            (tmp_path / "out.leat.partial").exists() and (tmp_path / "out.leat.partial").stat().st_size > 10 << 20
+        ):
+            time.sleep(0.001)
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=60)
+    if process.returncode == 0:
+        pytest.skip("it was over before it could be interrupted")
+    assert process.returncode == 130, told
+    words = told.split("To resume: leat ")[1].splitlines()[0]
+    assert words.startswith("convert '") and "--field photo=image --field n" in words and words.endswith("--resume")
+    subprocess.run(f"{command()} {words}", shell=True, check=True, env={**os.environ, "LEAT_PYTHON": sys.executable})
+    assert len(leat.open(out)) == 400
