@@ -149,9 +149,8 @@ def _rows(photos: Dataset, left: str, table: Dataset, right: str, how: str) -> n
             f"the key of the photos, {left!r}, is {photos.schema[left]}, and {right!r} of the table is "
             f"{table.schema[right]}: both are texts, or both integers"
         )
-    place = {int(key) if not isinstance(key, str) else key: k for k, key in enumerate(theirs)}
-    at = np.fromiter((place.get(key if isinstance(key, str) else int(key), -1) for key in ours), np.int64, len(ours))
-    rows = np.where(at >= 0, row_of[at] if len(row_of) else -1, -1)[wanted] if len(ours) else np.empty(0, np.int64)
+    at = _texts_among(ours, theirs) if isinstance(ours, list) else _integers_among(ours, theirs)
+    rows = np.append(row_of, -1)[at][wanted]  # at -1 is the one behind all rows
     missing = np.flatnonzero(rows < 0)
     if len(missing) and how == "strict":
         named = [f"{ours[int(wanted[i])]!r:.60} (sample {i})" for i in missing[:_SHOWN].tolist()]
@@ -160,6 +159,24 @@ def _rows(photos: Dataset, left: str, table: Dataset, right: str, how: str) -> n
             f'{_list(named, len(missing))}. how="left" keeps them, and NAME.valid says which have one'
         )
     return rows
+
+
+def _texts_among(keys: list[str], among: list[str]) -> np.ndarray[Any, Any]:
+    """The place of each key in a list; -1: it is not there."""
+    place = {key: k for k, key in enumerate(among)}
+    return np.fromiter((place.get(key, -1) for key in keys), np.int64, len(keys))
+
+
+def _integers_among(keys: np.ndarray[Any, Any], among: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The same in an array that ascends. Beside int64, what only uint64 can hold is nowhere."""
+    known = np.ones(len(keys), bool)
+    if keys.dtype != among.dtype:
+        most = np.iinfo(np.int64).max
+        known, among = keys <= most, among[among <= most].astype(np.int64)
+        keys = np.where(known, keys, 0).astype(np.int64)
+    at = np.searchsorted(among, keys)
+    known[known] = np.append(among, 0)[at[known]] == keys[known]
+    return np.where(known & (at < len(among)), at, -1)
 
 
 def _list(shown: list[str], n: int) -> str:

@@ -38,7 +38,8 @@ def duration(seconds: float) -> str:
 
 
 class Line:
-    """Draws the last text of :meth:`say`, in a thread of its own, so that the work waits for no terminal."""
+    """Draws the last text of :meth:`say`, in a thread of its own, so that the work waits for no terminal. `total`: 0 if
+    it is not known."""
 
     def __init__(self, verb: str, total: int, first: int, out: IO[str] | None = None) -> None:
         self._verb, self._total, self._first = verb, total, first
@@ -58,8 +59,8 @@ class Line:
         seconds = max(time.monotonic() - self._begin, 1e-9)
         new = self._done - self._first
         parts = [
-            f"{self._verb} {100 * self._done // max(self._total, 1):3}%",
-            f"{rate(self._done)} of {rate(self._total)} records",
+            f"{self._verb} {100 * self._done // self._total:3}%" if self._total else self._verb,
+            f"{rate(self._done)} of {rate(self._total)} records" if self._total else f"{rate(self._done)} records",
         ]
         if self._tokens or self._bytes:
             parts += [f"{rate(self._tokens / seconds)} tokens/s", f"{rate(self._bytes / seconds)}B/s"]
