@@ -150,7 +150,7 @@ def _rows(photos: Dataset, left: str, table: Dataset, right: str, how: str) -> n
             f"{table.schema[right]}: both are texts, or both integers"
         )
     at = _texts_among(ours, theirs) if isinstance(ours, list) else _integers_among(ours, theirs)
-    rows = np.append(row_of, -1)[at][wanted]  # at -1 is the one behind all rows
+    rows: np.ndarray[Any, np.dtype[np.int64]] = np.append(row_of, -1)[at][wanted]  # at -1 is the one behind all rows
     missing = np.flatnonzero(rows < 0)
     if len(missing) and how == "strict":
         named = [f"{ours[int(wanted[i])]!r:.60} (sample {i})" for i in missing[:_SHOWN].tolist()]
