@@ -146,7 +146,7 @@ static int write_sample(struct work *work, struct leat_writer *writer, struct le
         int rc = read_photo(work, position_of(forms, i, forms->sampled), &value, error);
         if (rc)
             return rc;
-        const struct leat_value_ref ref = {.data = value.data, .length = value.length};
+        const struct leat_value_ref ref = leat_value_given(&value);
         rc = leat_writer_add(writer, &ref, NULL, error);
         leat_value_clear(&value);
         if (rc)
@@ -357,7 +357,7 @@ static int prepare(struct work *work)
     if (cli_refuse_decoded(forms->command, work->source, forms->path))
         return CLI_EXIT_FAILED;
     work->field = fields[i];
-    work->field.flags = 0; /* not a file of a folder any more: the name is left out */
+    work->field.flags &= LEAT_FIELD_PIXELS; /* not a file of a folder any more: the name is left out */
     work->field_index = i;
     forms->program_name = forms->program_path ? forms->program_path : CLI_PHOTO_PROGRAM;
     if (forms->program_path && !(work->program = cli_read_text(forms->command, forms->program_path, NULL)))

@@ -171,7 +171,7 @@ static int copy_samples(const struct cli_doctor *doctor, struct leat_writer *wri
         for (size_t f = 0; f < n; f++) {
             whole = whole &&
                     !leat_dataset_read(doctor->dataset, (uint64_t)(at * (double)count), fields[f], &values[f], error);
-            refs[f] = (struct leat_value_ref){.data = values[f].data, .length = values[f].length};
+            refs[f] = leat_value_given(&values[f]);
             bytes += values[f].length;
         }
         if (whole) /* broken ones are not measured */

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, final, overload
 
 #: name, kind, dtype, layout, shape, role, normalized, pairs of a field; of sparse rows the dtype of values, the columns
-_Raw = tuple[str, int, str, int, tuple[int, ...], int, bool, bytes, str, int]
+_Raw = tuple[str, int, str, int, tuple[int, ...], int, bool, bytes, str, int, int]
 
 def set_error_factory(function: Callable[[int, int, int, int, str, str, str], Exception], /) -> None: ...
 def masks_draw(value: Any, height: int, width: int, pixels: Any, /) -> int: ...

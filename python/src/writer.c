@@ -14,16 +14,16 @@ struct writer {
     size_t n_fields;
 };
 
-/* A field from (name, kind, dtype, layout, shape, role, normalized, pairs, item, columns); strings and pairs, which are
- * bytes, stay those of the tuple. */
+/* A field from (name, kind, dtype, layout, shape, role, normalized, pairs, item, columns, flags); strings and pairs,
+ * which are bytes, stay those of the tuple. */
 int py_field(PyObject *tuple, struct leat_field *f)
 {
     const char *dtype, *item;
     long long columns;
-    int kind, layout, role, normalized;
+    int kind, layout, role, normalized, flags;
     PyObject *shape, *pairs;
-    if (!PyArg_ParseTuple(tuple, "sisiOipSsL", &f->name, &kind, &dtype, &layout, &shape, &role, &normalized, &pairs,
-                          &item, &columns))
+    if (!PyArg_ParseTuple(tuple, "sisiOipSsLi", &f->name, &kind, &dtype, &layout, &shape, &role, &normalized, &pairs,
+                          &item, &columns, &flags))
         return -1;
     Py_ssize_t ndim = PyTuple_Size(shape);
     if (ndim < 0)
@@ -34,6 +34,7 @@ int py_field(PyObject *tuple, struct leat_field *f)
         return -1;
     }
     f->kind = (enum leat_kind)kind;
+    f->flags = (unsigned)flags;
     f->dtype = leat_dtype_from_name(dtype);
     f->layout = (enum leat_layout)layout;
     f->ndim = (unsigned)ndim;

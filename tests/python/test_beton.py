@@ -266,3 +266,24 @@ def test_a_pack_of_pixels_is_packed_again_in_any_form(tmp_path: Path) -> None:
     done = pack(path, tmp_path / "small.leat", "--max-side", 3)
     assert done.returncode == 0, done.stderr
     assert np.array_equal(leat.open(tmp_path / "small.leat")[2]["photo"], PIXELS + 2)
+
+
+def test_a_writer_takes_pixels_where_the_schema_says_that_they_are_some(tmp_path: Path) -> None:
+    ds = leat.open(write(tmp_path / "a.beton", everything(tmp_path).bytes))
+    assert ds.schema["photo"].pixels
+    assert ds.schema["photo"] == leat.Field("image", "uint8")
+    with leat.Writer(tmp_path / "a.leat", ds.schema) as writer:
+        for sample in ds:
+            writer.add(**sample)
+    with leat.Writer(tmp_path / "b.leat", ds.schema) as writer:
+        writer.write_dataset(ds)
+    for name in ("a.leat", "b.leat"):
+        own = leat.open(tmp_path / name)
+        assert own.fingerprint == ds.fingerprint
+        assert np.array_equal(own[4]["photo"], PIXELS + 4)
+    assert own.stored(4, "photo") == ds.stored(4, "photo")
+    with (
+        leat.Writer(tmp_path / "c.leat", {"photo": "image"}) as writer,
+        pytest.raises(TypeError, match="not pixels"),
+    ):
+        writer.add(photo=PIXELS)

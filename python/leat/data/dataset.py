@@ -7,7 +7,6 @@ import json
 import math
 import os
 import re
-import struct
 import warnings
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -276,8 +275,7 @@ class Dataset:
             return found
         array = np.asarray(found)
         if field.kind == "image":  # packed as pixels: docs/format.md
-            height, width, channels = array.shape
-            return struct.pack("<4sIIBBH", b"\x89RAW", width, height, channels, found.orientation, 0) + array.tobytes()
+            return _schema.pixels_packed(array, found.orientation)
         return array
 
     def _sample(self, position: int) -> dict[str, Any]:

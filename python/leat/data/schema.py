@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import struct
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,7 +33,7 @@ ENCODED = BINARY - {"bytes"}
 # Numbers of enum leat_layout.
 LAYOUTS: dict[str | None, int] = {None: 0, "HWC": 1, "CHW": 2}
 LAYOUT_NAMES = {number: name for name, number in LAYOUTS.items()}
-DERIVED = 1
+DERIVED, PIXELS = 1, 4  # LEAT_FIELD_DERIVED, LEAT_FIELD_PIXELS
 # Numbers of enum leat_role.
 ROLES: dict[str | None, int] = {
     None: 0, "boxes:xyxy": 1, "boxes:xywh": 2, "boxes:cxcywh": 3, "mask": 4, "keypoints": 5, "masks": 6,
@@ -77,6 +79,7 @@ class Field:
             ``"keypoints"``; or None.
         normalized: of boxes: in units of the image's width and height.
         pairs: of keypoints: the numbers of those that are left and right of each other.
+        pixels: of images: some came as pixels, and not as files; no part of the type.
     """
 
     kind: str
@@ -87,6 +90,7 @@ class Field:
     role: str | None = None
     normalized: bool = False
     pairs: tuple[tuple[int, int], ...] = ()
+    pixels: bool = dataclasses.field(default=False, compare=False)
 
     def __repr__(self) -> str:
         if self.kind == "sparse" and self.shape:
@@ -303,7 +307,13 @@ def wanted(fields: Wanted | None) -> dict[str, Field | None] | None:
     return said
 
 
-Raw = tuple[str, int, str, int, tuple[int, ...], int, bool, bytes, str, int]
+Raw = tuple[str, int, str, int, tuple[int, ...], int, bool, bytes, str, int, int]
+
+
+def pixels_packed(pixels: np.ndarray[Any, Any], orientation: int = 1) -> bytes:
+    """A photo as pixels, (height, width, channels), as files of leat hold it: docs/format.md."""
+    height, width, channels = pixels.shape
+    return struct.pack("<4sIIBBH", b"\x89RAW", width, height, channels, orientation, 0) + pixels.tobytes()
 
 
 def step_of(field: Field) -> int:
@@ -331,7 +341,7 @@ def wanted_raw(fields: Mapping[str, Field | None] | None) -> list[Raw]:
 
 def _raw(name: str, f: Field) -> Raw:
     if f.kind == "sparse":
-        return (name, ARRAY, "uint8", 0, (-1, step_of(f)), ROLES["sparse"], False, b"", f.dtype, f.shape[0] or 0)
+        return (name, ARRAY, "uint8", 0, (-1, step_of(f)), ROLES["sparse"], False, b"", f.dtype, f.shape[0] or 0, 0)
     return (
         name,
         KINDS.get(f.kind, ARRAY),
@@ -343,6 +353,7 @@ def _raw(name: str, f: Field) -> Raw:
         array("H", [point for pair in f.pairs for point in pair]).tobytes(),
         "uint8",
         0,
+        PIXELS if f.pixels else 0,
     )
 
 
@@ -365,5 +376,6 @@ def from_raw(
             ROLE_NAMES.get(role),
             normalized,
             tuple(zip(points[::2], points[1::2], strict=True)),
+            bool(flags & PIXELS),
         ),
     )

@@ -403,6 +403,8 @@ def _bytes(name: str, field: Field, value: Any) -> Any:
         view = memoryview(value)
     except TypeError:
         raise TypeError(f"field {name!r} ({field.kind}) takes bytes, not {type(value).__name__}") from None
+    if field.pixels and view.ndim == 3 and view.format == "B" and tuple(view.shape or ())[-1] in (1, 3):
+        return _schema.pixels_packed(np.asarray(view))
     if field.kind == "image" and view.ndim > 1:
         advice = (
             'encode it as PNG, such as by PIL.Image.fromarray(mask).save(buffer, "PNG"); a field of a dtype would not '
