@@ -1,10 +1,13 @@
 /* Array files of NumPy: npy.h. */
 #include "format/npy.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/bytes.h"
+#include "base/error.h"
+#include "format/arrays.h"
 
 static const char magic[6] = {'\x93', 'N', 'U', 'M', 'P', 'Y'};
 static const char no_literal[] = "its header is no literal of Python that an array has";
@@ -249,3 +252,68 @@ void leat_npy_values(const struct leat_npy *npy, const uint8_t *values, uint8_t 
     if (npy->swapped)
         swap(to, n, each);
 }
+
+/* ---- the format: a file of one array, the field "data" ----------------------------------------- */
+
+static bool npy_recognise(const char *path, bool folder, const uint8_t *head, size_t n)
+{
+    return !folder && leat_npy_recognise(head, n);
+}
+
+static const char *npy_name(void *user, size_t i, size_t *length)
+{
+    *length = 4;
+    return "data";
+}
+
+int leat_npy_find(const char *path, struct leat_io_file *file, uint64_t at, uint64_t bytes, const char *name,
+                  struct leat_found_array *out, struct leat_error *error)
+{
+    uint8_t head[LEAT_NPY_HEADER];
+    const size_t n = bytes < sizeof head ? (size_t)bytes : sizeof head;
+    int rc = leat_io_read(file, at, n, head, error);
+    if (rc)
+        return rc;
+    const char *fault = leat_npy_read(head, n, &out->npy);
+    if (fault)
+        return leat_arrays_refuse(path, at, name, out->npy.pickled, fault, error);
+    out->at = at + out->npy.header;
+    if (bytes - out->npy.header == out->npy.bytes)
+        return LEAT_OK;
+    return leat_fail_at(error, LEAT_E_CORRUPT, path, at <= INT64_MAX ? (int64_t)at : LEAT_NO_OFFSET,
+                        "%s: the header of \"%s\" says %" PRIu64 " bytes of values, and %" PRIu64
+                        " are there: it is cut or damaged, copy it again",
+                        path, name, out->npy.bytes, bytes - out->npy.header);
+}
+
+static int npy_find(void *user, size_t i, const char *name, const struct leat_field *wish, struct leat_found_array *out,
+                    struct leat_error *error)
+{
+    struct leat_io_file *file = user;
+    out->file = leat_io_retain(file);
+    return leat_npy_find(file->path, file, 0, file->size, name, out, error);
+}
+
+static int npy_open(const char *path, const struct leat_open_options *options, struct leat_source **out,
+                    struct leat_error *error)
+{
+    struct leat_io_file *file;
+    int rc = leat_arrays_open_file(path, &file, error);
+    *out = NULL;
+    if (rc)
+        return rc;
+    const struct leat_arrays_in in = {.v = &leat_format_npy,
+                                      .path = path,
+                                      .file = file,
+                                      .n = 1,
+                                      .user = file,
+                                      .name = npy_name,
+                                      .find = npy_find,
+                                      .notice = ""};
+    rc = leat_arrays_open(&in, options, out, error);
+    leat_io_release(file);
+    return rc;
+}
+
+const struct leat_source_vtable leat_format_npy = {
+    .name = "npy", .recognise = npy_recognise, .open = npy_open, LEAT_ARRAYS_VTABLE};

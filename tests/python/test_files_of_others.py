@@ -21,7 +21,7 @@ import leat
 DATA = os.environ.get("LEAT_DATA")
 PEERS = Path(DATA or "", "formats-peers")
 #: of the names of sets, up to the first "-"
-FORMATS = ("webdataset", "tar", "beton", "tfrecord")
+FORMATS = ("webdataset", "tar", "beton", "tfrecord", "npy", "npz", "safetensors")
 Set = dict[str, Any]
 
 

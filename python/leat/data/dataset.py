@@ -701,9 +701,10 @@ def open(  # noqa: A001
             ``{"image": "train-images-idx3-ubyte.gz", "label": "train-labels-idx1-ubyte.gz"}`` gives the fields
             ``image`` and ``label``, and ``name.field`` for entries with several fields, as :func:`leat.zip` does.
         format: ``"auto"``, ``"leat"``, ``"folder"``, ``"idx"``, ``"coco"``, ``"yolo"``, ``"voc"``, ``"masks"``,
-            ``"jsonl"``, ``"megatron"``, ``"fasta"``, ``"fastq"``, ``"tar"``, ``"beton"``, ``"tfrecord"``,
-            ``"parquet"``, ``"arrow"``, ``"text"`` (plain text, field ``text``), ``"events"``, ``"jodie"``, ``"tgn"``
-            (``docs/events.md``), ``"h5ad"``, ``"zarr"``, ``"10x"``, ``"scdl"`` or ``"hdf5"`` (``docs/cells.md``).
+            ``"jsonl"``, ``"megatron"``, ``"fasta"``, ``"fastq"``, ``"tar"``, ``"beton"``, ``"tfrecord"``, ``"npy"``,
+            ``"npz"``, ``"safetensors"``, ``"parquet"``, ``"arrow"``, ``"text"`` (plain text, field ``text``),
+            ``"events"``, ``"jodie"``, ``"tgn"`` (``docs/events.md``),
+            ``"h5ad"``, ``"zarr"``, ``"10x"``, ``"scdl"`` or ``"hdf5"`` (``docs/cells.md``).
         labels: of a folder, ``"auto"`` (by sub-folder if there is one), ``"folders"``, or ``"none"``.
         index_dir: a folder, made when needed, where a folder of photos keeps the row indexes of its JPEGs and checksums
             of its good photos, so that other processes and later runs need not decode each photo to its end again.
