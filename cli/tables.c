@@ -25,29 +25,34 @@ static bool ends_so(const char *path, const char *const *ends)
     return false;
 }
 
+/* Whether a path is a folder with a file of one of these names. */
+static bool holds(const char *path, const char *const *names)
+{
+    char inner[4096];
+    for (; *names; names++)
+        if ((size_t)snprintf(inner, sizeof inner, "%s/%s", path, *names) < sizeof inner && !access(inner, F_OK))
+            return true;
+    return false;
+}
+
 bool cli_are_tables(const struct cli_paths *paths)
 {
-    static const char *const ends[] = {".parquet", ".pq", ".arrow", ".feather", ".ipc", NULL};
+    static const char *const ends[] = {".parquet", ".pq",           ".arrow",       ".feather", ".ipc",
+                                       ".lance",   ".array_record", ".arrayrecord", NULL},
+                             *const held[] = {"state.json", "dataset_dict.json", NULL};
     size_t found = 0;
     for (size_t i = 0; i < paths->n; i++)
-        found += ends_so(paths->at[i], ends);
+        found += ends_so(paths->at[i], ends) || holds(paths->at[i], held);
     return found == paths->n;
 }
 
 bool cli_are_cells(const struct cli_paths *paths)
 {
     static const char *const ends[] = {".h5ad", ".h5", ".hdf5", ".zarr", ".zarr.zip", ".zarr/", NULL},
-                             *const held[] = {"matrix.mtx", "matrix.mtx.gz", "header.sch"};
+                             *const held[] = {"matrix.mtx", "matrix.mtx.gz", "header.sch", NULL};
     size_t found = 0;
-    for (size_t i = 0; i < paths->n; i++) {
-        bool cells = ends_so(paths->at[i], ends);
-        for (size_t k = 0; k < sizeof held / sizeof *held && !cells; k++) {
-            char inner[4096];
-            cells = (size_t)snprintf(inner, sizeof inner, "%s/%s", paths->at[i], held[k]) < sizeof inner &&
-                    !access(inner, F_OK);
-        }
-        found += cells;
-    }
+    for (size_t i = 0; i < paths->n; i++)
+        found += ends_so(paths->at[i], ends) || holds(paths->at[i], held);
     return found == paths->n;
 }
 

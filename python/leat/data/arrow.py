@@ -608,11 +608,12 @@ def _footer(path: str) -> bytes:
         return f.read()
 
 
-def needed(name: str, what: str) -> Any:
+def needed(name: str, what: str, package: str = "") -> Any:
+    """A module of a package, which pip may know by another name."""
     import importlib
 
     try:
         return importlib.import_module(name)
     except ImportError as e:
-        package = name.partition(".")[0]
+        package = package or name.partition(".")[0]
         raise ImportError(f"{what} needs the package {package}: pip install {package} ({e})") from e

@@ -644,6 +644,30 @@ def _absolute(path: str | os.PathLike[str]) -> str:
     return path if _REMOTE.match(path) else os.path.abspath(path)
 
 
+def _saved(src: Any, format: str, split: str | None) -> tuple[Any, str]:  # noqa: A002
+    """Of a folder that `datasets` has saved, its files of Arrow; others are as they were given."""
+    from .hugging_face import files_of, is_saved
+
+    path = os.fspath(src) if isinstance(src, (str, os.PathLike)) else ""
+    if format in ("auto", "hf") and path and os.path.isdir(path) and (format == "hf" or is_saved(path)):
+        return files_of(path, split), "arrow"
+    if split is not None:
+        raise ValueError(f"split is for a folder that datasets has saved, and {src!r:.60} is none")
+    return src, "auto" if format == "hf" else format
+
+
+def _of_libraries(src: Any, format: str) -> tuple[str, list[str]]:  # noqa: A002
+    """The format that its own library reads, and the paths; no paths: it is something else."""
+    from .libraries import FORMATS, format_of
+
+    listed = isinstance(src, Sequence) and not isinstance(src, (str, bytes))
+    if not listed and not isinstance(src, (str, os.PathLike)) or format not in ("auto", *FORMATS):
+        return "", []
+    paths = [_absolute(p) for one in (src if listed else [src]) for p in _expanded(os.fspath(one))]
+    kinds = {format} if format != "auto" else {format_of(p) for p in paths}
+    return ("", []) if len(kinds) != 1 or kinds == {""} else (kinds.pop(), paths)
+
+
 _CELLS = ("h5ad", "zarr", "10x", "scdl", "hdf5")
 
 
@@ -689,6 +713,7 @@ def open(  # noqa: A001
     genes: Sequence[str] | str | None = None,
     gene_key: str | None = None,
     genome: str | None = None,
+    split: str | None = None,
 ) -> Dataset:
     """Opens a data set in place. Only headers and directories are read (of an IDX file and of annotations, all).
 
@@ -704,7 +729,8 @@ def open(  # noqa: A001
             ``"jsonl"``, ``"megatron"``, ``"fasta"``, ``"fastq"``, ``"tar"``, ``"beton"``, ``"tfrecord"``, ``"npy"``,
             ``"npz"``, ``"safetensors"``, ``"parquet"``, ``"arrow"``, ``"text"`` (plain text, field ``text``),
             ``"events"``, ``"jodie"``, ``"tgn"`` (``docs/events.md``),
-            ``"h5ad"``, ``"zarr"``, ``"10x"``, ``"scdl"`` or ``"hdf5"`` (``docs/cells.md``).
+            ``"h5ad"``, ``"zarr"``, ``"10x"``, ``"scdl"``, ``"hdf5"`` (``docs/cells.md``),
+            ``"hf"``, ``"lance"`` or ``"array_record"`` (``docs/formats.md``).
         labels: of a folder, ``"auto"`` (by sub-folder if there is one), ``"folders"``, or ``"none"``.
         index_dir: a folder, made when needed, where a folder of photos keeps the row indexes of its JPEGs and checksums
             of its good photos, so that other processes and later runs need not decode each photo to its end again.
@@ -753,6 +779,7 @@ def open(  # noqa: A001
         gene_key: the column about genes by which those of several files are matched, such as ``"feature_id"``; None:
             their names.
         genome: of files of 10x Genomics with several, the one to read.
+        split: of a folder that ``save_to_disk`` of `datasets` has written of several splits, the one to open.
 
     Raises:
         FileNotFoundError: there is no such file or folder.
@@ -765,8 +792,10 @@ def open(  # noqa: A001
     """
     if fill is not None and not isinstance(fill, Mapping):
         raise TypeError(f"fill is a dict of names of columns to values, not {fill!r:.60}")
+    src, format = _saved(src, format, split)  # noqa: A001
     cells, files = _cells(src, format)
     kind, tables = ("", []) if files else _tables(src, format)
+    library, records = ("", []) if files or tables else _of_libraries(src, format)
     if (files or tables) and (sort or features is not None):
         raise ValueError(
             f"{'sort' if sort else 'features'} is for files of events, and {src!r:.60} is of {cells or kind}"
@@ -774,12 +803,19 @@ def open(  # noqa: A001
     if files:
         from .cells.opening import open_cells
 
-        given = None if fields is None else check.names("fields", fields)
+        said = _schema.wanted(fields)
+        given = None if said is None else list(said)
         more = {"genome": genome, "index_dir": None if index_dir is None else os.path.abspath(os.fspath(index_dir))}
-        return open_cells(files, cells, given, genes, gene_key, more)
+        opened = open_cells(files, cells, given, genes, gene_key, more)
+        _schema.compare_said(opened.schema, said)
+        return opened
     for name, value in (("genes", genes), ("gene_key", gene_key), ("genome", genome)):
         if value is not None:
             raise ValueError(f"{name} is for files of cells, all of one format, and {src!r:.60} is none, or of several")
+    if records:
+        from .libraries import open_libraries
+
+        return open_libraries(records, library, fields, fill)
     if tables:
         from .arrow import open_parquet
         from .arrow_ipc import open_ipc

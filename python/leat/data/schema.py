@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from .. import _leat, check
+from ..errors import InvalidError
 
 DTYPES = (
     "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16", "bfloat16", "float32",
@@ -305,6 +306,16 @@ def wanted(fields: Wanted | None) -> dict[str, Field | None] | None:
         except (TypeError, ValueError) as e:
             raise type(e)(f"fields says of {name!r} what no field is: {e}") from None
     return said
+
+
+def compare_said(found: Mapping[str, Field], said: Mapping[str, Field | None] | None) -> None:
+    """Refuses what is said of fields that are otherwise, of formats whose fields have types of their own."""
+    for name, one in (said or {}).items():
+        if one is None or name not in found:
+            continue
+        there = found[name]
+        if (there.kind, there.dtype, there.shape) != (one.kind, one.dtype, one.shape):
+            raise InvalidError(f"fields says of {name!r} that it is {one}, and it is {there}")
 
 
 Raw = tuple[str, int, str, int, tuple[int, ...], int, bool, bytes, str, int, int]

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import CorruptError, Error, FormatError, UnsupportedError
+from ..ragged import Ragged
 from . import stored
 from .stored import Array, Rows, Stored, Texts
 
@@ -27,7 +28,7 @@ class Column:
         valid: bool, which values are there; None: all.
     """
 
-    values: Array | Texts | None = None
+    values: Array | Texts | Ragged | None = None
     codes: Array | None = None
     categories: Texts | None = None
     valid: Array | None = None

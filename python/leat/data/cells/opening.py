@@ -17,7 +17,7 @@ from ...errors import InvalidError, UnsupportedError
 from .. import made
 from ..dataset import Dataset, concat
 from ..ragged import Ragged
-from ..schema import Field, as_field
+from ..schema import Field, as_field, field
 from . import kept, stored
 from .anndata import Column, Part, Reader
 from .remote import is_remote
@@ -279,7 +279,9 @@ class Joined:
         found: dict[str, Field | str] = {n: rows.kind for n, rows in part.fields.items()}
         for name, column in part.columns.items():
             found[name] = (
-                "str"
+                _of_lists(column.values)
+                if isinstance(column.values, Ragged)
+                else "str"
                 if column.codes is not None or isinstance(column.values, Texts)
                 else str(np.asarray(column.values).dtype)
             )
@@ -308,6 +310,10 @@ class Joined:
         return _column(name, part.columns[name])
 
 
+def _of_lists(values: Ragged) -> Field:
+    return field(values.values.dtype, (None,))
+
+
 def _column(name: str, column: Column) -> Dataset:
     values: Any = column.values
     if column.codes is not None and column.categories is not None:
@@ -317,6 +323,9 @@ def _column(name: str, column: Column) -> Dataset:
         known.update(values.offsets.tobytes() + values.values.tobytes())
         rows: Any = Ragged(values.values, values.offsets)
         return made.of_arrays({name: as_field("str")}, {name: rows}, known.hexdigest())
+    if isinstance(values, Ragged):
+        known.update(np.asarray(values.offsets).tobytes() + values.values.tobytes())
+        return made.of_arrays({name: _of_lists(values)}, {name: values}, known.hexdigest())
     known.update(np.ascontiguousarray(values).tobytes())
     return made.of_arrays(None, {name: np.ascontiguousarray(values)}, known.hexdigest())
 

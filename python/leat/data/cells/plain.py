@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
+
 from ...errors import CorruptError, InvalidError, UnsupportedError
+from ..ragged import Ragged
 from .anndata import Column, Part, texts
-from .stored import Rows, Stored, Texts, field_name
+from .stored import Rows, Stored, Texts, field_name, native
 
 
 def arrays_of(path: str, group: Any, wanted: Callable[[str], bool], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -30,6 +33,20 @@ def as_field(name: str) -> str:
     return field_name(name.replace("/", "_"))
 
 
+def _item_of_lists(array: Any) -> Any:
+    """The type of the numbers of an array of HDF5 whose entries are lists of any length; None: it is no such array."""
+    kept: Any = (array.dtype.metadata or {}).get("vlen") if len(array.shape) == 1 else None
+    return kept if isinstance(kept, np.dtype) and kept.kind in "biuf" else None
+
+
+def _lists(values: Any, item: Any, what: str) -> Ragged:
+    dtype = native(item, what)
+    offsets = np.zeros(len(values) + 1, np.int64)
+    np.cumsum([len(v) for v in values], out=offsets[1:])
+    parts = [np.asarray(v, dtype) for v in values]
+    return Ragged(np.concatenate(parts) if parts else np.empty(0, dtype), offsets)
+
+
 def read_arrays(path: str, root: Any, describe: Callable[[Any], Stored], wanted: Callable[[str], bool]) -> Part:
     """Names have ``_`` in the place of ``/``."""
     found: dict[str, Any] = {}
@@ -45,7 +62,9 @@ def read_arrays(path: str, root: Any, describe: Callable[[Any], Stored], wanted:
         raise InvalidError(f"{path} has no arrays")
     part = Part(path, next(iter(lengths.values())))
     for name, array in found.items():
-        if array.dtype.kind in "OSUT":
+        if (item := _item_of_lists(array)) is not None:
+            part.columns[name] = Column(_lists(array[:], item, f"{path}, {name}"))
+        elif array.dtype.kind in "OSUT":
             part.columns[name] = Column(Texts.of(texts(array[:])))
         elif array.dtype.names:
             raise UnsupportedError(f"{path}, {name} holds records ({array.dtype}): fields= leaves it out")
