@@ -60,6 +60,7 @@ def source(
     warn_s: float,
     classes: list[str],
     lacking: bytes,
+    rows: bytes | None,
     /,
 ) -> Dataset: ...
 def matrix_entries(

@@ -4,6 +4,7 @@
  *     engine's thread, or who asks ds[i]                 the source's own thread (Python's, a daemon)
  *     compute: queue a job, wait in slices  ---------->  object.read(positions), checked in leat/data/made.py
  *              values                       <----------  copied into the values that asked, unless these gave up
+ *     decode:  queue a job, wait in slices  ---------->  object.read_chunk(number, fields): whole columns, likewise
  *
  * A waiting thread holds no GIL and gives up when the loader closes, the call that runs is over its time limit, or
  * Ctrl-C was pressed: the job is then abandoned, so that a `read` that hangs takes nobody with it. One lock for all
@@ -11,6 +12,7 @@
  */
 #include "leat_py.h"
 
+#include "leat/chunks.h"
 #include "leat/windows.h"
 
 #include <errno.h>
@@ -26,9 +28,10 @@ struct job {
     size_t n_fields, n;
     size_t *fields;
     uint64_t *samples;
-    struct leat_values *out; /* NULL: abandoned */
+    struct leat_values *out;  /* NULL: abandoned, or */
+    struct leat_chunk *chunk; /* ... a chunk is decoded, whose number is samples[0]; NULL: abandoned, or not one */
     size_t failed;
-    bool done, may_lack;
+    bool done, may_lack, whole, copying; /* whole: of a chunk. copying: it is not abandoned now */
     struct leat_error error;
 };
 
@@ -220,22 +223,86 @@ static int put_buffers(struct job *job, size_t field, PyObject *found)
     return 0;
 }
 
+/* Whether the memory that a job copies to is there, and stays until end_copy. */
+static bool begin_copy(struct job *job)
+{
+    pthread_mutex_lock(&lock);
+    job->copying = job->chunk != NULL;
+    pthread_mutex_unlock(&lock);
+    return job->copying;
+}
+
+static void end_copy(struct source *s, struct job *job)
+{
+    pthread_mutex_lock(&lock);
+    job->copying = false;
+    pthread_cond_broadcast(&s->done);
+    pthread_mutex_unlock(&lock);
+}
+
+static bool take_view(PyObject *object, Py_buffer *view)
+{
+    memset(view, 0, sizeof *view);
+    return object == Py_None || !PyObject_GetBuffer(object, view, PyBUF_SIMPLE);
+}
+
+/* Copies a column: (values, offsets or None, missing or None), or None if it has no bytes. */
+static int put_column(struct source *s, struct job *job, size_t field, PyObject *column)
+{
+    PyObject *parts[3];
+    Py_buffer values, offsets, missing;
+    int rc = LEAT_OK, offset_bytes;
+    if (column == Py_None)
+        return 0;
+    if (!PyArg_ParseTuple(column, "OOiO", &parts[0], &parts[1], &offset_bytes, &parts[2]) ||
+        !take_view(parts[0], &values))
+        return -1;
+    if (!take_view(parts[1], &offsets)) {
+        PyBuffer_Release(&values);
+        return -1;
+    }
+    if (!take_view(parts[2], &missing)) {
+        PyBuffer_Release(&values);
+        PyBuffer_Release(&offsets);
+        return -1;
+    }
+    Py_BEGIN_ALLOW_THREADS;
+    if (begin_copy(job)) {
+        rc = leat_chunk_put(job->chunk, field, values.buf, (uint64_t)values.len, offsets.buf, (unsigned)offset_bytes,
+                            missing.buf);
+        end_copy(s, job);
+    }
+    Py_END_ALLOW_THREADS;
+    PyBuffer_Release(&values);
+    PyBuffer_Release(&offsets);
+    PyBuffer_Release(&missing);
+    if (rc == LEAT_E_NOMEM)
+        PyErr_NoMemory();
+    else if (rc)
+        PyErr_SetString(PyExc_ValueError, "a column does not have the sizes that its field and its chunk say");
+    return rc ? -1 : 0;
+}
+
 static void run(struct source *s, struct job *job)
 {
     PyObject *fields = PyList_New(0), *found = NULL;
-    PyObject *positions = PyBytes_FromStringAndSize((const char *)job->samples, (Py_ssize_t)(job->n * sizeof(int64_t)));
+    PyObject *positions =
+        job->whole ? PyLong_FromUnsignedLongLong(job->samples[0])
+                   : PyBytes_FromStringAndSize((const char *)job->samples, (Py_ssize_t)(job->n * sizeof(int64_t)));
     for (size_t f = 0; fields && f < job->n_fields; f++) {
         PyObject *number = PyLong_FromSize_t(job->fields[f]);
         if (!number || PyList_Append(fields, number))
             Py_CLEAR(fields);
         Py_XDECREF(number);
     }
-    if (fields && positions)
+    if (fields && positions && job->whole)
+        found = PyObject_CallMethod(s->read, "chunk", "OO", fields, positions);
+    else if (fields && positions)
         found = PyObject_CallFunctionObjArgs(s->read, fields, positions, job->may_lack ? Py_True : Py_False, NULL);
     bool good = found != NULL;
     for (size_t f = 0; good && f < job->n_fields; f++) {
         PyObject *one = PyList_GetItem(found, (Py_ssize_t)f);
-        good = one && !put_buffers(job, f, one);
+        good = one && !(job->whole ? put_column(s, job, f, one) : put_buffers(job, f, one));
     }
     if (!good)
         take_exception(s, job);
@@ -297,7 +364,7 @@ PyObject *py_source_serve(PyObject *module, PyObject *capsule)
         run(s, job);
         Py_BEGIN_ALLOW_THREADS;
         pthread_mutex_lock(&lock);
-        bool abandoned = !job->out;
+        const bool abandoned = !job->out && !job->chunk;
         job->done = true;
         s->running = NULL;
         s->since = now_s();
@@ -375,6 +442,11 @@ static double hung(const struct source *s, double begin)
 static void say_hang(const struct job *job, double waited, char *text, size_t room)
 {
     uint64_t least = job->samples[0], most = least;
+    if (job->whole) {
+        snprintf(text, room, "reading chunk %llu has not returned for %.3g s (timeout_s)", (unsigned long long)least,
+                 waited);
+        return;
+    }
     for (size_t i = 1; i < job->n; i++) {
         least = job->samples[i] < least ? job->samples[i] : least;
         most = job->samples[i] > most ? job->samples[i] : most;
@@ -387,8 +459,13 @@ static void say_hang(const struct job *job, double waited, char *text, size_t ro
                  (unsigned long long)least, (unsigned long long)most, waited);
 }
 
+static bool is_cancelled(const struct job *job)
+{
+    return job->whole ? leat_chunk_cancelled(job->chunk) : leat_values_cancelled(job->out);
+}
+
 /* Until the job is done, or given up. Under the lock, which it lets go. */
-static int wait_for(struct source *s, struct job *job, const struct leat_values *out, struct leat_error *error)
+static int wait_for(struct source *s, struct job *job, struct leat_error *error)
 {
     const double begin = now_s();
     double warn_at = s->warn_s;
@@ -404,7 +481,7 @@ static int wait_for(struct source *s, struct job *job, const struct leat_values 
         wait_slice(s, s->timeout_s > 0 ? s->timeout_s - waited : 1);
         if (job->done)
             break;
-        if (leat_values_cancelled(out))
+        if (is_cancelled(job))
             return fail(error, LEAT_E_CANCELLED, "reading from the source was given up: ", "the loader was closed");
         waited = hung(s, begin);
         pthread_mutex_unlock(&lock);
@@ -423,7 +500,10 @@ static int wait_for(struct source *s, struct job *job, const struct leat_values 
 /* Takes a job that was given up out of the queue; one that runs is left to the thread. */
 static void abandon(struct source *s, struct job *job)
 {
+    while (job->copying)
+        pthread_cond_wait(&s->done, &lock);
     job->out = NULL;
+    job->chunk = NULL;
     for (struct job **p = &s->queue; *p; p = &(*p)->next)
         if (*p == job) {
             if (!(*p = job->next))
@@ -433,18 +513,16 @@ static void abandon(struct source *s, struct job *job)
         }
 }
 
-static int compute(void *user, const size_t *fields, size_t n_fields, const uint64_t *samples, size_t n,
-                   struct leat_values *out, size_t *failed, struct leat_error *error)
+/* Has the source's thread carry out a job like `what`, and waits for it. */
+static int carry_out(struct source *s, const struct job *what, const size_t *fields, const uint64_t *samples,
+                     size_t *failed, struct leat_error *error)
 {
-    struct source *s = user;
-    struct leat_error unused;
     struct job *job = calloc(1, sizeof *job);
+    const size_t n_fields = what->n_fields, n = what->n;
     int rc = LEAT_OK;
     bool start;
-    error = error ? error : &unused;
     if (job) {
-        *job =
-            (struct job){.n_fields = n_fields, .n = n, .out = out, .failed = n, .may_lack = leat_values_may_lack(out)};
+        *job = *what;
         job->fields = malloc((n_fields + 1) * sizeof *fields);
         job->samples = malloc((n + 1) * sizeof *samples);
     }
@@ -473,7 +551,7 @@ static int compute(void *user, const size_t *fields, size_t n_fields, const uint
         }
     }
     if (!rc)
-        rc = wait_for(s, job, out, error);
+        rc = wait_for(s, job, error);
     if (!job->done) {
         abandon(s, job);
         pthread_mutex_unlock(&lock);
@@ -487,6 +565,24 @@ static int compute(void *user, const size_t *fields, size_t n_fields, const uint
     }
     job_free(job);
     return rc;
+}
+
+static int compute(void *user, const size_t *fields, size_t n_fields, const uint64_t *samples, size_t n,
+                   struct leat_values *out, size_t *failed, struct leat_error *error)
+{
+    struct leat_error unused;
+    const struct job what = {
+        .n_fields = n_fields, .n = n, .out = out, .failed = n, .may_lack = leat_values_may_lack(out)};
+    return carry_out(user, &what, fields, samples, failed, error ? error : &unused);
+}
+
+static int decode(void *user, const size_t *fields, size_t n_fields, uint64_t number, struct leat_chunk *out,
+                  struct leat_error *error)
+{
+    struct leat_error unused;
+    size_t failed;
+    const struct job what = {.n_fields = n_fields, .n = 1, .chunk = out, .whole = true};
+    return carry_out(user, &what, fields, &number, &failed, error ? error : &unused);
 }
 
 /* The data set is gone: its thread ends when it has no job. */
@@ -537,19 +633,20 @@ static PyObject *finished(struct leat_dataset *handle, PyObject *classes, const 
     return rc ? py_raise(&error) : NULL;
 }
 
-/* source(schema, count, version, reader, timeout_s, warn_s, classes, lacking) -> Dataset */
+/* source(schema, count, version, reader, timeout_s, warn_s, classes, lacking, rows) -> Dataset; rows: uint64 of each
+ * chunk of a source that decodes chunks, else None */
 PyObject *py_source_make(PyObject *module, PyObject *args)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     PyObject *schema, *reader, *classes;
-    Py_ssize_t lacking_bytes;
+    Py_ssize_t lacking_bytes, rows_bytes;
     unsigned long long count;
-    const char *version, *lacking;
+    const char *version, *lacking, *rows;
     double timeout_s, warn_s;
     struct leat_dataset *handle = NULL;
     struct leat_error error;
-    if (!PyArg_ParseTuple(args, "OKsOddO!y#:source", &schema, &count, &version, &reader, &timeout_s, &warn_s,
-                          &PyList_Type, &classes, &lacking, &lacking_bytes))
+    if (!PyArg_ParseTuple(args, "OKsOddO!y#z#:source", &schema, &count, &version, &reader, &timeout_s, &warn_s,
+                          &PyList_Type, &classes, &lacking, &lacking_bytes, &rows, &rows_bytes))
         return NULL;
     struct leat_field *fields;
     Py_ssize_t n = py_schema_fields(schema, &fields);
@@ -565,7 +662,11 @@ PyObject *py_source_make(PyObject *module, PyObject *args)
     *s = (struct source){
         .read = reader, .timeout_s = timeout_s, .warn_s = warn_s, .references = 1, .queue_end = &s->queue};
     init_conditions(s);
-    int rc = leat_dataset_from_source(fields, (size_t)n, count, version, compute, end_source, s, &handle, &error);
+    int rc = rows
+                 ? leat_dataset_from_chunks(fields, (size_t)n, (const uint64_t *)(const void *)rows,
+                                            (uint64_t)rows_bytes / sizeof(uint64_t), version, decode, compute,
+                                            end_source, s, &handle, &error)
+                 : leat_dataset_from_source(fields, (size_t)n, count, version, compute, end_source, s, &handle, &error);
     free(fields);
     if (rc) {
         Py_DECREF(reader);

@@ -98,7 +98,8 @@ struct leat_fetch {
     size_t field;
     struct leat_extent extent;
     bool with_rows;
-    bool mapped;  /* the buffer is the file's mapping */
+    bool mapped; /* the buffer is the file's mapping */
+    bool made; /* its source has computed it: it has no extent, but for its length and what leat_fetch_know fills in */
     void *buffer; /* of the value: bytes that are read along (extent.before) lie in front of it */
 };
 uint64_t leat_fetch_room(const struct leat_extent *extent, bool with_rows);
@@ -112,6 +113,8 @@ int leat_fetch_read(struct leat_fetch *fetch, struct leat_value *out, struct lea
  * unchecked photo becomes good in `extent` if the source remembers that its bytes were. LEAT_OK, or LEAT_E_CORRUPT with
  * file, sample, field and offset. */
 int leat_fetch_check(struct leat_fetch *fetch, struct leat_error *error);
+/* Of a photo that was made: what this process knows of its bytes, from photos that it has decoded (good_photos.h). */
+void leat_fetch_know(struct leat_fetch *fetch);
 /* The photo's row index, after leat_fetch_check; NULL: there is none. It is not verified, since it has a checksum of
  * its own (codec/jpeg/rows.h). */
 const uint8_t *leat_fetch_rows(const struct leat_fetch *fetch);

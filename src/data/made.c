@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "data/chunks.h"
 #include "data/internal.h"
 #include "format/fingerprint.h"
 #include "store/layout.h"
@@ -20,6 +21,7 @@ struct made {
     const char **classes;      /* with their texts behind them; NULL: none */
     bool *lacks;               /* of each field; NULL: none */
     leat_compute_fn compute;
+    struct leat_chunks *chunks; /* NULL: all is computed sample by sample */
     void (*release)(void *user);
     void *user;
 };
@@ -27,6 +29,7 @@ struct made {
 static void made_close(struct leat_source *source)
 {
     struct made *m = (struct made *)source;
+    leat_chunks_free(m->chunks);
     if (m->release)
         m->release(m->user);
     leat_store_layout_destroy(&m->layout);
@@ -111,6 +114,8 @@ static int computed(struct leat_source *source, const size_t *fields, size_t n_f
 {
     const struct made *m = (const struct made *)source;
     *failed = n;
+    if (m->chunks)
+        return leat_chunks_compute(m->chunks, fields, n_fields, samples, n, out, failed, error);
     return m->compute(m->user, fields, n_fields, samples, n, out, failed, error);
 }
 
@@ -264,6 +269,29 @@ int leat_dataset_from_source(const struct leat_field *fields, size_t n_fields, u
     struct made *m = make(fields, n_fields, count, LEAT_STORAGE_COMPUTED, error);
     if (!m)
         return error->code;
+    name_version(m, version ? version : "");
+    m->source.v = &vtable_of_computed;
+    m->compute = compute;
+    return finish(m, release, user, out, error);
+}
+
+int leat_dataset_from_chunks(const struct leat_field *fields, size_t n_fields, const uint64_t *rows, uint64_t n_chunks,
+                             const char *version, leat_decode_fn decode, leat_compute_fn compute,
+                             void (*release)(void *user), void *user, struct leat_dataset **out,
+                             struct leat_error *error)
+{
+    struct leat_error unused;
+    error = error ? error : &unused;
+    *out = NULL;
+    struct made *m = make(fields, n_fields, 0, LEAT_STORAGE_COMPUTED, error);
+    if (!m)
+        return error->code;
+    const int rc = leat_chunks_new(&m->layout, n_fields, rows, n_chunks, decode, compute, user, &m->chunks, error);
+    if (rc) {
+        made_close(&m->source);
+        return rc;
+    }
+    m->source.count = leat_chunks_count(m->chunks);
     name_version(m, version ? version : "");
     m->source.v = &vtable_of_computed;
     m->compute = compute;

@@ -12,6 +12,7 @@
 #include "base/search.h"
 #include "codec/codec.h"
 #include "data/dataset.h"
+#include "data/good_photos.h"
 #include "data/internal.h"
 #include "io/guard.h"
 #include "store/text.h"
@@ -506,15 +507,24 @@ int leat_fetch_read(struct leat_fetch *fetch, struct leat_value *out, struct lea
 void leat_fetch_mark(const struct leat_fetch *fetch, enum leat_health health)
 {
     struct leat_source *source = fetch->ref.source;
-    source->v->mark(source, fetch->field, fetch->ref.sample, false, health);
+    if (!fetch->made)
+        source->v->mark(source, fetch->field, fetch->ref.sample, false, health);
 }
 
 void leat_fetch_keep(const struct leat_fetch *fetch, const uint8_t *rows, size_t length)
 {
     struct leat_source *source = fetch->ref.source;
-    if (source->v->keep)
+    if (fetch->made)
+        leat_good_photos_add(fetch->extent.checksum, rows, length);
+    else if (source->v->keep)
         source->v->keep(source, fetch->field, fetch->ref.sample, fetch->buffer, (size_t)fetch->extent.length, rows,
                         length);
+}
+
+void leat_fetch_know(struct leat_fetch *fetch)
+{
+    fetch->extent.checksum = leat_hash64(fetch->buffer, (size_t)fetch->extent.length);
+    leat_good_photos_describe(fetch->extent.checksum, &fetch->extent.info);
 }
 
 /* ---- values for people ----------------------------------------------------------------------- */

@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "engine/computed.h"
 #include "engine/fetch.h"
 #include "engine/filled.h"
 #include "engine/locate.h"
@@ -241,6 +242,8 @@ static enum leat_job_status locate(struct leat_job *j, struct leat_scratch *scra
     const size_t located = c->n_slots ? locate_chunk(j) : j->chunk.count;
     if (c->n_made)
         compute_rows(j, 0, located);
+    if (c->n_made)
+        leat_job_make_computed(j, scratch, located);
     if (!c->n_slots && c->on_error != LEAT_ON_ERROR_SUBSTITUTE)
         return leat_step_next(j);
     j->step = LEAT_STEP_CHOOSE;

@@ -43,6 +43,7 @@ static struct leat_fetch fetch_of(const struct leat_job *j, const struct leat_jo
                                .field = v->field,
                                .extent = v->extent,
                                .with_rows = v->with_rows,
+                               .made = v->way == LEAT_VALUE_COMPUTED,
                                .buffer = leat_reads_value(j, v)};
 }
 
@@ -76,10 +77,8 @@ static int apply_guarded(void *arg)
     return LEAT_OK;
 }
 
-/* Makes rows [i, i + n) of an output whose stored values stand in job->data. Stops at the first that fails, and returns
- * its code; *made counts those before it. */
-static int apply_mapped(struct leat_job *j, struct leat_scratch *scratch, size_t o, uint64_t value_bytes, size_t i,
-                        size_t n, size_t *made)
+int leat_job_apply(struct leat_job *j, struct leat_scratch *scratch, size_t o, uint64_t value_bytes, size_t i, size_t n,
+                   size_t *made)
 {
     uint8_t *dst = memory_of(j, o) + leat_job_row(j, i) * output_of(j, o)->row_bytes;
     struct apply a = {j->target.program, o, scratch, j->making.args + i, n, 0, dst, beside_of(j, o, i), &j->error};
@@ -91,7 +90,7 @@ static int apply_mapped(struct leat_job *j, struct leat_scratch *scratch, size_t
     if (rc && n > 1) { /* a mapping faulted: go row by row, so that the sample has a name */
         for (size_t k = 0; k < n; k++) {
             size_t one = 0;
-            rc = apply_mapped(j, scratch, o, value_bytes, i + k, 1, &one);
+            rc = leat_job_apply(j, scratch, o, value_bytes, i + k, 1, &one);
             if (rc) {
                 *made = k;
                 return rc;
@@ -136,7 +135,7 @@ void leat_job_make_mapped(struct leat_job *j, struct leat_scratch *scratch, cons
         }
         for (size_t made = 0; made < n;) {
             size_t part = 0;
-            int bad = apply_mapped(j, scratch, o, value, i + made, n - made, &part);
+            int bad = leat_job_apply(j, scratch, o, value, i + made, n - made, &part);
             made += part;
             if (bad) {
                 leat_error_at_sample(&j->error, LEAT_NO_SAMPLE, field_name(j, feed->field));
@@ -160,7 +159,7 @@ int leat_job_make_from(struct leat_job *j, struct leat_scratch *scratch, const s
     j->making.data[i] = value;
     for (size_t k = 0; !rc && k < feed->n_outputs; k++)
         if (!leat_program_is_beside(j->target.program, feed->outputs[k]))
-            rc = apply_mapped(j, scratch, feed->outputs[k], feed->value_bytes, i, 1, &made);
+            rc = leat_job_apply(j, scratch, feed->outputs[k], feed->value_bytes, i, 1, &made);
     return rc;
 }
 
@@ -297,7 +296,7 @@ static int make_outputs(struct leat_job *j, struct leat_scratch *scratch, const 
             const uint8_t *rows = leat_scratch_rows(scratch, &length);
             count_warnings(j, scratch);
             scan &= health == LEAT_HEALTH_UNCHECKED;
-            if (v->way == LEAT_VALUE_READ)
+            if (v->way != LEAT_VALUE_COPIED)
                 tell_source(&fetch, health, rows, length);
         }
         if (rc)
@@ -394,7 +393,7 @@ static int make_tuple(struct leat_job *j, struct leat_scratch *scratch, size_t n
     for (size_t k = 0; k < n; k++) {
         const size_t piece = k / chain->n_fields, field = k % chain->n_fields;
         const struct leat_job_value *v = value_of_field(j, chain->fields[field], i) + piece * own;
-        if (!j->making.tied[k].scan_to_end || v->way != LEAT_VALUE_READ || (rc && k != failed))
+        if (!j->making.tied[k].scan_to_end || v->way == LEAT_VALUE_COPIED || (rc && k != failed))
             continue;
         struct leat_fetch fetch = fetch_of(j, v);
         if (rc || k == chain->canvas) /* scratch knows the last value that was decoded */
@@ -500,12 +499,17 @@ static int take_value(struct leat_job *j, struct leat_job_value *v, struct leat_
         v->extent.info = fetch.extent.info;
         j->results.fetches++;
     }
+    if (v->way == LEAT_VALUE_COMPUTED && v->feed->decodes && !v->checked) {
+        leat_fetch_know(&fetch);
+        v->checked = true;
+        v->extent = fetch.extent;
+    }
     if (v->way == LEAT_VALUE_READ)
         row->value = value_id(v);
     row->data = fetch.buffer;
     row->length = v->extent.length;
     row->info = v->extent.info;
-    row->info.rows = v->way == LEAT_VALUE_READ ? leat_fetch_rows(&fetch) : NULL;
+    row->info.rows = v->way == LEAT_VALUE_READ ? leat_fetch_rows(&fetch) : v->extent.info.rows;
     return rc;
 }
 

@@ -24,6 +24,10 @@ struct leat_job_making {
 /* One output of a mapped field, of all rows of the chunk; the policy handles rows that fail. */
 void leat_job_make_mapped(struct leat_job *job, struct leat_scratch *scratch, const struct leat_feed *feed,
                           size_t output);
+/* Makes rows [i, i + n) of an output of values of one size, which stand in job->making.data, in mappings or in memory.
+ * Stops at the first that fails, and returns its code; *made counts those before it. */
+int leat_job_apply(struct leat_job *job, struct leat_scratch *scratch, size_t output, uint64_t value_bytes, size_t i,
+                   size_t n, size_t *made);
 /* The outputs of ordinary chains of row i from the value of a field, which has its one size. */
 int leat_job_make_from(struct leat_job *job, struct leat_scratch *scratch, const struct leat_feed *feed, size_t i,
                        const void *value);

@@ -32,17 +32,21 @@ enum leat_storage {
     LEAT_STORAGE_COMPUTED
 };
 
+struct leat_pin;
+
 /* Values computed by a source: copies of [n_fields][n_samples] values, in memory that is released together. One
  * thread. */
 struct leat_values {
     size_t n_fields, n_samples;
     struct leat_computed {
-        const uint8_t *data; /* NULL: not put yet. Aligned to 64 bytes */
+        const uint8_t *data; /* NULL: not put yet. Aligned to 64 bytes if it was put, else as its elements need */
         uint64_t bytes;
         bool lacking; /* the sample has no value: leat_values_lack. `bytes` is 0 */
     } * at;           /* [field_index * n_samples + sample_index] */
     struct leat_values_chunk *chunks;
-    uint64_t bytes; /* of memory that the chunks take */
+    uint64_t bytes;        /* of memory that the chunks take */
+    struct leat_pin *pins; /* blocks of the cache in which values lie (io/blocks.h), until all is released */
+    size_t n_pins, pins_room;
     /* NULL, or a flag: a source looks at it now and then, and returns CANCELLED if it is set. */
     const _Atomic bool *cancelled;
     bool may_lack;                      /* who asks takes samples without a value */
@@ -52,6 +56,11 @@ int leat_values_init(struct leat_values *values, size_t n_fields, size_t n_sampl
 void leat_values_destroy(struct leat_values *values);
 /* leat_values_put is public: leat/leat.h. This gives memory for a value instead, to be filled in. NULL: NOMEM. */
 void *leat_values_room(struct leat_values *values, size_t field_index, size_t sample_index, uint64_t bytes);
+/* A value that lies in a block that is held. */
+void leat_values_point(struct leat_values *values, size_t field_index, size_t sample_index, const void *data,
+                       uint64_t bytes);
+/* Takes a pin over, which is unpinned when the values are released. NOMEM: it stays the caller's. */
+int leat_values_hold(struct leat_values *values, struct leat_pin *pin);
 /* At most so many bytes more than its values does an arena take, for each. */
 #define LEAT_VALUES_SPARE (UINT64_C(128) << 10)
 /* Copies the values of field `from_field` of `from`, which has at least as many samples less `sample`, to

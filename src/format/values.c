@@ -1,12 +1,13 @@
 /*
  * Values computed by a source, in chunks of memory that are released together. Small values share a chunk; a large one
- * has its own.
+ * has its own. Or they lie in blocks of the cache, which stay there so long.
  */
 #include <stdatomic.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "format/source.h"
+#include "io/blocks.h"
 
 enum { CHUNK_BYTES = 64 << 10, ALIGNMENT = 64 };
 
@@ -31,6 +32,8 @@ void leat_values_destroy(struct leat_values *v)
         next = c->next;
         leat_free(c);
     }
+    leat_blocks_unpin(v->pins, v->n_pins);
+    leat_free(v->pins);
     leat_free(v->at);
     memset(v, 0, sizeof *v);
 }
@@ -71,6 +74,20 @@ int leat_values_put(struct leat_values *v, size_t field_index, size_t sample_ind
         return LEAT_E_NOMEM;
     if (bytes)
         memcpy(to, data, bytes);
+    return LEAT_OK;
+}
+
+void leat_values_point(struct leat_values *v, size_t field_index, size_t sample_index, const void *data, uint64_t bytes)
+{
+    v->at[field_index * v->n_samples + sample_index] = (struct leat_computed){data, bytes, false};
+}
+
+int leat_values_hold(struct leat_values *v, struct leat_pin *pin)
+{
+    if (!leat_grow(&v->pins, &v->pins_room, v->n_pins + 1, sizeof *v->pins))
+        return LEAT_E_NOMEM;
+    v->pins[v->n_pins++] = *pin;
+    pin->entry = NULL;
     return LEAT_OK;
 }
 

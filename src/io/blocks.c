@@ -351,6 +351,153 @@ static int take(struct blocks_file *f, size_t block, struct reader *x, struct en
     return rc;
 }
 
+/* ---- blocks that are made ------------------------------------------------------------------- */
+
+/* An entry that the caller makes; its bytes are not known yet. Under the lock. */
+static struct entry *new_made(struct blocks_file *f, size_t block)
+{
+    struct entry *e = leat_new(struct entry);
+    if (!e)
+        return NULL;
+    e->slot = &f->entries[block];
+    e->pins = 1;
+    *e->slot = e;
+    link_first(e);
+    cache.count++;
+    return e;
+}
+
+/* Pins what is there, and leaves room in pins[i].data for what another thread makes. *n_own: of entries that the caller
+ * is to make, pinned, their number. Under the lock. */
+static int claim(struct blocks_file *f, const size_t *blocks, size_t n, struct leat_pin *pins, size_t *own,
+                 size_t *n_own)
+{
+    *n_own = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct entry *e = f->entries[blocks[i]];
+        if (pins[i].entry || (e && !e->data))
+            continue;
+        if (!e && !(e = new_made(f, blocks[i])))
+            return LEAT_E_NOMEM;
+        pins[i].entry = e;
+        if (!e->data) {
+            own[(*n_own)++] = i;
+            continue;
+        }
+        e->pins++;
+        unlink_entry(e);
+        link_first(e);
+    }
+    return LEAT_OK;
+}
+
+/* The blocks that the caller has claimed are made, or (rc) are not. Under the lock. */
+static void settle(struct leat_pin *pins, const size_t *own, size_t n_own, const struct leat_made_block *made, int rc)
+{
+    for (size_t k = 0; k < n_own; k++) {
+        struct leat_pin *p = &pins[own[k]];
+        struct entry *e = p->entry;
+        if (rc) {
+            drop(e);
+            p->entry = NULL;
+            continue;
+        }
+        e->data = made[k].data;
+        e->bytes = made[k].bytes;
+        cache.bytes += e->bytes;
+        leat_ledger_take(LEAT_OF_BLOCKS, e->bytes);
+    }
+    evict();
+    pthread_cond_broadcast(&cache.decoded);
+}
+
+static int make_own(struct blocks_file *f, const size_t *blocks, const size_t *own, size_t n_own, size_t *numbers,
+                    struct leat_made_block *made, void *asker, struct leat_error *error)
+{
+    for (size_t k = 0; k < n_own; k++)
+        numbers[k] = blocks[own[k]];
+    memset(made, 0, n_own * sizeof *made);
+    return f->def.make(f->def.user, numbers, n_own, made, asker, error);
+}
+
+static bool all_pinned(const struct leat_pin *pins, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!pins[i].entry)
+            return false;
+    return true;
+}
+
+/* Under the lock, which it lets go while blocks are made. */
+static int pin_all(struct blocks_file *f, const size_t *blocks, size_t n, size_t *own, struct leat_made_block *made,
+                   void *asker, struct leat_pin *pins, struct leat_error *error)
+{
+    size_t n_own;
+    int rc = LEAT_OK;
+    while (!rc && !all_pinned(pins, n)) {
+        rc = claim(f, blocks, n, pins, own, &n_own);
+        if (rc)
+            leat_fail(error, rc, "no memory for blocks of %s", f->def.path);
+        if (!rc && n_own) {
+            pthread_mutex_unlock(&cache.lock);
+            rc = make_own(f, blocks, own, n_own, own + n, made, asker, error);
+            pthread_mutex_lock(&cache.lock);
+        }
+        settle(pins, own, n_own, made, rc);
+        if (rc || n_own || all_pinned(pins, n) || leat_io_wait_slice(&cache.decoded, &cache.lock))
+            continue;
+        pthread_mutex_unlock(&cache.lock);
+        if (leat_io_interrupted())
+            rc = leat_fail(error, LEAT_E_CANCELLED, "reading %s was interrupted", f->def.path);
+        pthread_mutex_lock(&cache.lock);
+    }
+    return rc;
+}
+
+int leat_blocks_pin(struct leat_io_file *file, const size_t *blocks, size_t n, void *asker, struct leat_pin *pins,
+                    struct leat_error *error)
+{
+    struct blocks_file *f = (struct blocks_file *)file;
+    size_t *own = leat_new_array(2 * n, sizeof *own);
+    struct leat_made_block *made = leat_new_array(n, sizeof *made);
+    memset(pins, 0, n * sizeof *pins);
+    int rc = own && made ? LEAT_OK : leat_fail(error, LEAT_E_NOMEM, "no memory for blocks of %s", f->def.path);
+    pthread_mutex_lock(&cache.lock);
+    if (!rc)
+        rc = pin_all(f, blocks, n, own, made, asker, pins, error);
+    for (size_t i = 0; i < n && !rc; i++) {
+        const struct entry *e = pins[i].entry;
+        pins[i].data = e->data;
+        pins[i].bytes = e->bytes;
+    }
+    pthread_mutex_unlock(&cache.lock);
+    leat_free(own);
+    leat_free(made);
+    if (rc)
+        leat_blocks_unpin(pins, n);
+    return rc;
+}
+
+void leat_blocks_unpin(struct leat_pin *pins, size_t n)
+{
+    if (!n)
+        return;
+    pthread_mutex_lock(&cache.lock);
+    for (size_t i = 0; i < n; i++) {
+        struct entry *e = pins[i].entry;
+        if (e && !--e->pins && !e->slot)
+            drop(e);
+        pins[i].entry = NULL;
+    }
+    evict();
+    pthread_mutex_unlock(&cache.lock);
+}
+
+uint64_t leat_blocks_allowed(void)
+{
+    return budget();
+}
+
 /* ---- requests ------------------------------------------------------------------------------- */
 
 /* Copies block by block. LEAT_IO_PENDING: a block is awaited, and `x` is not the caller's any more. */
@@ -517,7 +664,7 @@ int leat_blocks_open(const struct leat_blocks *def, struct leat_io_file **out, s
     f->def = *def;
     f->file.backend = &blocks_backend;
     f->file.path = (char *)(uintptr_t)def->path;
-    f->file.size = def->file ? def->file->size : def->starts[def->n];
+    f->file.size = def->file ? def->file->size : def->starts ? def->starts[def->n] : 0;
     atomic_init(&f->file.references, 1);
     *out = &f->file;
     return LEAT_OK;

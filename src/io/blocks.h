@@ -8,6 +8,11 @@
 
 #include "io/file.h"
 
+struct leat_made_block {
+    uint8_t *data;
+    uint64_t bytes;
+};
+
 struct leat_blocks {
     const char *path;       /* in errors */
     size_t n;               /* blocks */
@@ -17,6 +22,12 @@ struct leat_blocks {
     struct leat_io_file *file;
     uint64_t block_bytes;
     bool constant; /* such a block is each time the same as when it was read first, else LEAT_E_CHANGED */
+    /* Or blocks whose sizes are known once they are made: `make` is set, `starts`, `file` and `decode` are not. Such a
+     * file is not read: its blocks are pinned. Makes n blocks, which ascend, in one go: for each memory of leat_alloc,
+     * which the cache takes over, and its bytes. If it fails, it leaves nothing in `to`. Any thread, several at once;
+     * `asker` is what leat_blocks_pin was given. Errors as those of `decode`. */
+    int (*make)(void *user, const size_t *blocks, size_t n, struct leat_made_block *to, void *asker,
+                struct leat_error *error);
     /* Decodes a whole block. Any thread, several at once. Errors: IO, CORRUPT, CHANGED, NOMEM, with the place in the
      * file. */
     int (*decode)(void *user, size_t block, uint8_t *to, struct leat_error *error);
@@ -39,6 +50,21 @@ int leat_blocks_open(const struct leat_blocks *blocks, struct leat_io_file **out
 int leat_blocks_over(struct leat_io_file *file, uint64_t block_bytes, bool constant,
                      void (*convert)(void *user, uint64_t offset, uint8_t *bytes, uint64_t length), void *user,
                      struct leat_io_file **out, struct leat_error *error);
+
+/* A block that is in use, and stays in memory so long. */
+struct leat_pin {
+    const uint8_t *data;
+    uint64_t bytes;
+    void *entry; /* internal; NULL: there is none */
+};
+/* Pins n blocks of a file whose blocks are made, each once and ascending; what is missing is made by one call. While
+ * another thread makes one, it is waited for. CANCELLED (interrupted), NOMEM, and the errors of `make`; then none is
+ * pinned. */
+int leat_blocks_pin(struct leat_io_file *file, const size_t *blocks, size_t n, void *asker, struct leat_pin *pins,
+                    struct leat_error *error);
+void leat_blocks_unpin(struct leat_pin *pins, size_t n); /* without `entry`: nothing */
+/* The bytes that may stay in the cache. */
+uint64_t leat_blocks_allowed(void);
 
 /* Starts to read the blocks of [offset, offset + length), at most half of the cache. Does nothing for a file that is
  * not made of blocks of another one. */

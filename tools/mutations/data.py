@@ -4,6 +4,27 @@ from mutations import Mutation
 
 MUTATIONS = [
     Mutation(
+        "values in a block are used after it was dropped",
+        "src/data/chunks.c",
+        "(held && leat_values_hold(out, &s->pins[f])))",
+        "(held && false))",
+        ("c:data/chunks",),
+    ),
+    Mutation(
+        "offsets of a column that descend are taken",
+        "src/data/chunks.c",
+        "if (at < before)",
+        "if (at < 0)",
+        ("c:data/chunks",),
+    ),
+    Mutation(
+        "the last sample of a chunk is looked for in the next one",
+        "src/data/chunks.c",
+        "c->begins[k + 1] <= samples[i]",
+        "c->begins[k + 1] <= samples[i] + 1",
+        ("c:data/chunks",),
+    ),
+    Mutation(
         "borders of a split are rounded down",
         "src/data/selection.c",
         "double border = floor(sum * (double)count + 0.5);",

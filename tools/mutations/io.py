@@ -4,6 +4,13 @@ from mutations import Mutation
 
 MUTATIONS = [
     Mutation(
+        "a made block is counted by nobody",
+        "src/io/blocks.c",
+        "        e->bytes = made[k].bytes;\n",
+        "        e->bytes = 0;\n",
+        ("c:data/chunks",),
+    ),
+    Mutation(
         "a gzip file that was changed under its index is decoded without a word",
         "src/io/gzip.c",
         "if (rc || leat_hash64(to, (size_t)bytes) == p->hash)",

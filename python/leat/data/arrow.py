@@ -317,7 +317,8 @@ class Chunk:
 
 
 class Chunks:
-    """A source over chunks. The values of the last ones stay in memory, up to `cache_bytes`."""
+    """A source over chunks. Columns that are bytes stay in the process's cache; of others, whose values are made one by
+    one, the last ones are kept here, up to `cache_bytes`."""
 
     def __init__(
         self, chunks: Sequence[Chunk], columns: Columns, names: Mapping[str, str], version: str | None
@@ -329,6 +330,7 @@ class Chunks:
         self.classes_of_label = columns.classes
         self.lacking_fields = columns.lacking
         self.version = version or hashlib.sha256("\n".join(c.version for c in self._chunks).encode()).hexdigest()
+        self.chunk_rows = [c.rows for c in self._chunks]
         self._ends = np.cumsum([c.rows for c in self._chunks], dtype=np.int64)
         self.cache_bytes = CACHE_BYTES
         self._lock = threading.Lock()
@@ -398,23 +400,47 @@ class Chunks:
         found = [raw[begin:end] for begin, end in ends]
         return [json.loads(bytes(one)) for one in found] if kind == "json" else found
 
+    def read_chunk(self, number: int, names: Sequence[str]) -> dict[str, Any]:
+        """The values of whole columns, and which are missing."""
+        found = self._decoded(number, names)
+        made = {
+            name: one
+            for name, one in found.items()
+            if not isinstance(one[0], (np.ndarray, Ragged)) or self.fields[name].kind == "json"
+        }
+        if made:  # they are asked for one by one next
+            with self._lock:
+                self._keep(number, made)
+                self._drop(number)
+        return {name: (values, nulls) for name, (values, nulls, _) in found.items()}
+
     def _values(self, number: int, names: Sequence[str]) -> dict[str, Any]:
         with self._lock:
             missing = [n for n in names if (number, n) not in self._cache]
             if missing:
-                self._load(number, missing)
+                self._keep(number, self._decoded(number, missing))
             found = {}
             for name in names:
                 self._cache.move_to_end((number, name))
                 found[name] = self._cache[number, name][:2]
-            while self._held > self.cache_bytes and self._cache:
-                key = next(iter(self._cache))
-                if key[0] == number:
-                    break
-                self._held -= self._cache.pop(key)[2]
+            self._drop(number)
             return found
 
-    def _load(self, number: int, names: Sequence[str]) -> None:
+    def _keep(self, number: int, found: Mapping[str, tuple[Any, Any, int]]) -> None:
+        for name, one in found.items():
+            self._held += one[2] - self._cache.pop((number, name), (None, None, 0))[2]
+            self._cache[number, name] = one
+
+    def _drop(self, number: int) -> None:
+        """Drops what was used last of other chunks, while it is too much."""
+        while self._held > self.cache_bytes and self._cache:
+            key = next(iter(self._cache))
+            if key[0] == number:
+                break
+            self._held -= self._cache.pop(key)[2]
+
+    def _decoded(self, number: int, names: Sequence[str]) -> dict[str, tuple[Any, Any, int]]:
+        """The values of columns, which are missing, and about how many bytes that is."""
         chunk = self._chunks[number]
         try:
             table = chunk.read(list(dict.fromkeys(self._top[n] for n in names)))
@@ -428,15 +454,16 @@ class Chunks:
         parts = list(batches)
         if sum(p.length for p in parts) != chunk.rows:
             raise FormatError(f"{chunk.where}: {sum(p.length for p in parts)} rows, and its index says {chunk.rows}")
+        size = max(table.nbytes // len(names), 1)
+        decoded: dict[str, tuple[Any, Any, int]] = {}
         for name in names:
             try:
                 pieces = [self._prepared(columns, part, name) for part in parts]
             except InvalidError as e:
                 raise InvalidError(f"{chunk.where}: {e}") from None
             values, nulls = pieces[0] if len(pieces) == 1 else _join(pieces)
-            size = max(table.nbytes // len(names), 1)
-            self._cache[number, name] = values, nulls, size
-            self._held += size
+            decoded[name] = values, nulls, size
+        return decoded
 
     def _prepared(self, columns: Columns, part: arrow_c.Column, name: str) -> tuple[Any, Any]:
         values, nulls = columns.values(part, name)

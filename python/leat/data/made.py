@@ -212,7 +212,9 @@ def from_source(source: Source, *, timeout_s: float | None = None) -> Dataset:
     reader = Reader(source, fields)
     lacking = np.array([i for i, name in enumerate(fields) if name in reader.lacking], np.uintp).tobytes()
     classes = list(getattr(source, "classes_of_label", ()))
-    handle = _leat.source(_schema.to_raw(fields), len(source), version, reader, limit, 30.0, classes, lacking)
+    rows = getattr(source, "chunk_rows", None)  # of a source that reads chunks
+    chunks = None if rows is None else np.array(rows, np.uint64).tobytes()
+    handle = _leat.source(_schema.to_raw(fields), len(source), version, reader, limit, 30.0, classes, lacking, chunks)
     return Dataset(handle, ("source", source, timeout_s))
 
 
@@ -263,6 +265,30 @@ class Reader:
             names = [self.fields[i][0] for i in numbers]
             return some(positions, names, True) if may_lack else some(positions, names)
         return self.source.read(positions)
+
+    def chunk(self, numbers: list[int], chunk: int) -> list[Any]:
+        """Whole columns of a chunk: (values, offsets or None, bytes of an offset, missing or None), or None for one
+        whose values are read one by one."""
+        names = [self.fields[i][0] for i in numbers]
+        try:
+            found = self.source.read_chunk(chunk, names)  # type: ignore[attr-defined]
+        except BaseException as e:
+            raise Failed(_BROKEN, -1, self._told(e), e) from e
+        return [self._column(*self.fields[i], *found[self.fields[i][0]]) for i in numbers]
+
+    def _column(self, name: str, field: Field, values: Any, nulls: Any) -> Any:
+        missing = None if nulls is None else np.ascontiguousarray(nulls, np.uint8)
+        if isinstance(values, np.ndarray):
+            return self._array(name, field, values, (len(values), *field.shape)), None, 0, missing
+        if not isinstance(values, Ragged) or field.kind in ("json", "sparse"):
+            return None
+        raw = values.values
+        if field.kind == "array":
+            raw = self._array(name, field, raw, field.shape)
+        offsets = np.ascontiguousarray(values.offsets)
+        if offsets.dtype not in (np.int32, np.int64):
+            offsets = offsets.astype(np.int64)
+        return np.ascontiguousarray(raw), offsets, offsets.itemsize, missing
 
     def _blame(self, positions: np.ndarray[Any, Any], e: BaseException) -> None:
         """Raises, unless samples can be read one by one."""

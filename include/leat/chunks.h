@@ -1,0 +1,38 @@
+/*
+ * libleat: data sets of a source that decodes many samples at a time, such as row groups of Parquet. Decoded chunks
+ * stay in the cache of the process, with the blocks of compressed files (LEAT_CACHE_BYTES), and samples are taken from
+ * there without the source.
+ */
+#ifndef LEAT_CHUNKS_H
+#define LEAT_CHUNKS_H
+
+#include "leat/leat.h"
+
+struct leat_chunk; /* opaque: what a call decodes. Its caller's, on one thread at a time */
+
+/* Decodes all values of `fields` (numbers) in a chunk, and gives each field that it has as bytes to leat_chunk_put. The
+ * samples of the others are computed one by one. It is called on several threads at once, and is pure. A source that
+ * may hang calls leat_chunk_cancelled now and then, and returns LEAT_E_CANCELLED once it is true. Errors are those of
+ * leat_compute_fn: all samples of the chunk have them. */
+typedef int (*leat_decode_fn)(void *user, const size_t *fields, size_t n_fields, uint64_t chunk, struct leat_chunk *out,
+                              struct leat_error *error);
+
+/* All values of a field in the chunk, which are copied, once for each field_index (into `fields`). Of a field of fixed
+ * size they lie one behind the other, and `offsets` is NULL; value i of one that varies is steps offsets[i] to
+ * offsets[i + 1] of `values` (rows of an array, or bytes), integers of `offset_bytes`, 4 or 8. `missing`: NULL, or a
+ * byte for each value, not 0 if the sample has none. Errors: INVALID (sizes that do not fit the field and the chunk),
+ * NOMEM. */
+LEAT_API int leat_chunk_put(struct leat_chunk *chunk, size_t field_index, const void *values, uint64_t bytes,
+                            const void *offsets, unsigned offset_bytes, const uint8_t *missing);
+LEAT_API bool leat_chunk_cancelled(const struct leat_chunk *chunk);
+
+/* A data set of chunks of rows[0], rows[1], ... samples. `compute` as in leat_dataset_from_source: it is asked for what
+ * `decode` does not give, and for samples without a value that need one, of which it says what is wrong. The other
+ * arguments are those of leat_dataset_from_source, and leat_dataset_may_lack and leat_dataset_name_classes say more.
+ * Errors: INVALID (schema), RANGE, NOMEM. */
+LEAT_API int leat_dataset_from_chunks(const struct leat_field *fields, size_t n_fields, const uint64_t *rows,
+                                      uint64_t n_chunks, const char *version, leat_decode_fn decode,
+                                      leat_compute_fn compute, void (*release)(void *user), void *user,
+                                      struct leat_dataset **out, struct leat_error *error);
+
+#endif
