@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import gzip
 import io
 import json
 import os
@@ -15,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cli_support import PYTHON, command, jpeg
+from cli_support import PYTHON, command, jpeg, real_data
 from cli_support import leat as run
 from test_convert import killed
 
@@ -297,6 +298,14 @@ def test_data_sets_of_leat_are_packed(tmp_path: Path) -> None:
     made = leat.pack(ds, tmp_path / "a.leat").open()
     assert made.fingerprint == ds.fingerprint
     assert list(leat.pack(ds[::2], tmp_path / "b.leat", fields=["x"]).open().schema) == ["x"]
+
+
+def test_photos_that_are_pixels_stay_so(tmp_path: Path) -> None:
+    src = real_data("formats-peers") / "beton" / "raw.beton.gz"
+    (tmp_path / "raw.beton").write_bytes(gzip.decompress(src.read_bytes()))
+    ds = leat.open(tmp_path / "raw.beton")
+    made = leat.pack(ds, tmp_path / "a.leat")
+    assert (made.broken, made.open().fingerprint) == (0, ds.fingerprint)
 
 
 def test_what_is_no_data_set_is_an_error(tmp_path: Path) -> None:

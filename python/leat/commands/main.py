@@ -277,6 +277,9 @@ def _chat(options: Mapping[str, str]) -> Any:
 
 
 def interrupted(options: Mapping[str, str]) -> int:
+    if not os.path.exists(f"{options['dst']}.partial"):
+        _say(_command, f"interrupted; {options['dst']} was complete.")
+        return INTERRUPTED
     _say(_command, f"interrupted; the complete samples stay in {options['dst']}.partial.")
     print(f"To resume: leat {_words(options)}", file=sys.stderr, flush=True)
     return INTERRUPTED
