@@ -4,6 +4,7 @@ photos that are objects of Pillow."""
 from __future__ import annotations
 
 import dataclasses
+import functools
 import io
 import re
 import sys
@@ -106,6 +107,7 @@ class Form:
         return dict(zip(self._names, parts, strict=True))
 
 
+@functools.lru_cache(4096)
 def _valid(name: Any) -> str:
     text = re.sub(r"[^A-Za-z0-9_.-]", "_", str(name))
     return text if re.match("[A-Za-z_]", text) else f"_{text}"
