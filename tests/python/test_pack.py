@@ -359,6 +359,22 @@ def test_a_killed_run_goes_on_to_the_same_file(bad: tuple[int, ...], tmp_path: P
     assert not (tmp_path / "out.leat.packing").exists() and not (tmp_path / "out.leat.partial").exists()
 
 
+def test_a_run_that_ended_between_its_last_two_steps_is_finished(tmp_path: Path, monkeypatch: Any) -> None:
+    from leat.text.notes import Notes
+
+    def killed_there(self: Notes) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Notes, "finish", killed_there)
+    with pytest.raises(KeyboardInterrupt):
+        leat.pack(Squares(bad=(3,)), tmp_path / "a.leat", workers=0, on_error="skip")
+    monkeypatch.undo()
+    assert (tmp_path / "a.leat.packing").exists() and (tmp_path / "a.leat").exists()
+    made = leat.pack(Squares(bad=(3,)), tmp_path / "a.leat", workers=0, on_error="skip", resume=True)
+    assert (made.samples, made.skipped) == (99, 1)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.leat", "a.leat.bad.jsonl"]
+
+
 def test_the_shell_names_a_data_set_by_its_module(tmp_path: Path) -> None:
     module(tmp_path, 20)
     run(

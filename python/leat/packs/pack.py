@@ -141,6 +141,9 @@ def pack(
     begun = {"data set": samples.identity, "fields": {n: repr(f) for n, f in schema.items()}, "on_error": on_error}
     notes = Notes(target, begun, ".packing")
     notes.prepare(resume, True)  # the Writer refuses to begin anew where there are samples
+    if resume and notes.published_with(samples.count):  # and ended before it had cleaned up
+        notes.finish()
+        return Packed(target, len(_open(target)), len(notes.skipped), 0, time.monotonic() - begin)
     try:
         opened = Writer(target, schema, source_id=json.dumps(begun), **given)
     except ChangedError as e:

@@ -59,10 +59,18 @@ class Notes:
                 return
         self.skipped = skipped
 
+    def _is_published(self) -> bool:
+        unfinished = os.path.exists(self._target + ".partial")
+        return not (unfinished or self.fault) and os.path.exists(self._path) and os.path.exists(self._target)
+
+    def published_with(self, records: int) -> bool:
+        """Whether the run that is resumed has given the file its name, which has all of so many records but those that
+        are noted."""
+        return self._is_published() and len(_open(self._target)) + len(self.skipped) == records
+
     def published(self, about: Mapping[str, Any]) -> bool:
         """Whether the run that is resumed got as far as giving the pack its name, and no further."""
-        unfinished = os.path.exists(self._target + ".partial")
-        if unfinished or self.fault or not os.path.exists(self._path) or not os.path.exists(self._target):
+        if not self._is_published():
             return False
         made = _open(self._target)
         there, wanted = made.metadata, json.loads(json.dumps(about))
