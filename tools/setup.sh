@@ -22,7 +22,7 @@ why="a C compiler and the libraries that leat uses"
 tests=
 case $level in test | shards | parallel | ray) tests=yes ;; esac
 if [ "$tests" ]; then
-    need="$need libcmocka-dev clang clang-format ccache elfutils liblzf1 libblosc1"
+    need="$need libcmocka-dev clang clang-format ccache elfutils liblzf1 libblosc1 libbz2-1.0 libbrotli1 libsnappy1v5"
     why="$why, clang and cmocka for the tests, ccache to compile once, elfutils for stacks of what hangs, decoders of"
     why="$why chunks of HDF5 and Zarr"
     [ "$level" != shards ] || need="$need clang-tidy"

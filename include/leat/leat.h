@@ -376,8 +376,8 @@ enum leat_documents { LEAT_DOCUMENTS_LINES = 0, LEAT_DOCUMENTS_PARAGRAPHS, LEAT_
 struct leat_open_options {
     size_t struct_size;
     const char *format;      /* NULL or "auto", or "leat", "folder", "idx", "coco", "yolo", "voc", "masks", "jsonl",
-                              * "megatron", "fasta", "fastq", "tar", "npy", "npz", "safetensors", "text", "events",
-                              * "jodie", "tgn" */
+                              * "megatron", "fasta", "fastq", "tar", "beton", "tfrecord", "mds", "npy", "npz",
+                              * "safetensors", "text", "events", "jodie", "tgn" */
     enum leat_labels labels; /* of a folder; AUTO: by sub-folder, if there are any */
     enum leat_recheck recheck;
     /* NULL, or a folder in which a folder of photos keeps, from process to process, the row indexes of its JPEGs and

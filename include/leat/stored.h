@@ -18,7 +18,10 @@ enum leat_stored_filter_kind {
     LEAT_FILTER_FLETCHER32, /* a checksum of 4 bytes at the end, of HDF5 */
     LEAT_FILTER_CRC32C,     /* likewise, of Zarr */
     LEAT_FILTER_SWAP,       /* `arg`: bytes of an element, in the other order */
-    LEAT_FILTER_DEFLATE     /* without a header, as in a zip */
+    LEAT_FILTER_DEFLATE,    /* without a header, as in a zip */
+    LEAT_FILTER_BZIP2,      /* by libbz2, loaded likewise */
+    LEAT_FILTER_BROTLI,     /* by libbrotlidec */
+    LEAT_FILTER_SNAPPY      /* a block without frames; by libsnappy */
 };
 struct leat_stored_filter {
     enum leat_stored_filter_kind kind;

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/number.h"
 #include "format/npy.h"
@@ -23,6 +24,21 @@ static bool npy_fits(const struct leat_npy *npy, const struct leat_field *f)
     return fits;
 }
 
+/* "nan", "inf" and "-inf", as Python writes them. */
+static bool is_no_number(const char *p, size_t n, double *value)
+{
+    static const struct {
+        const char *text;
+        double value;
+    } all[] = {{"nan", NAN}, {"inf", INFINITY}, {"-inf", -(double)INFINITY}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (strlen(all[i].text) == n && !strncasecmp(all[i].text, p, n)) {
+            *value = all[i].value;
+            return true;
+        }
+    return false;
+}
+
 /* A number in text as a scalar of any type. False: it is none, or does not fit. */
 static bool read_scalar(const uint8_t *p, size_t n, enum leat_dtype dtype, uint8_t *to)
 {
@@ -31,8 +47,12 @@ static bool read_scalar(const uint8_t *p, size_t n, enum leat_dtype dtype, uint8
         p++, n--;
     while (n && (p[n - 1] == ' ' || (p[n - 1] >= '\t' && p[n - 1] <= '\r')))
         n--;
-    if (!n || leat_number_read((const char *)p, n, LEAT_NUMBER_TEXT, &number) != n)
+    if (is_no_number((const char *)p, n, &number.value)) {
+        number.is_whole = false;
+        number.whole = 0;
+    } else if (!n || leat_number_read((const char *)p, n, LEAT_NUMBER_TEXT, &number) != n) {
         return false;
+    }
     const float single = (float)number.value;
     const size_t each = leat_dtype_size(dtype);
     const bool is_signed = dtype == LEAT_I8 || dtype == LEAT_I16 || dtype == LEAT_I32 || dtype == LEAT_I64;

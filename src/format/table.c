@@ -30,7 +30,7 @@ static void list_names(char *text, size_t room)
 
 static int by_name(const char *name, const struct leat_source_vtable **out, struct leat_error *error)
 {
-    char names[256];
+    char names[512];
     for (size_t i = 0; leat_formats[i]; i++)
         if (strcmp(leat_formats[i]->name, name) == 0) {
             *out = leat_formats[i];
@@ -44,7 +44,7 @@ static int by_name(const char *name, const struct leat_source_vtable **out, stru
 static int by_content(const char *path, bool annotations, bool folder, const uint8_t *head, size_t n,
                       const struct leat_source_vtable **out, struct leat_error *error)
 {
-    char names[256];
+    char names[512];
     for (size_t i = 0; leat_formats[i]; i++) {
         bool (*is)(const char *, bool, const uint8_t *, size_t) =
             annotations ? leat_formats[i]->annotates : leat_formats[i]->recognise;
@@ -170,8 +170,9 @@ static int check_options(const struct leat_source_vtable *format, struct leat_op
                          format->name);
     if (options->n_fields && !format->takes_fields)
         return leat_fail(error, LEAT_E_INVALID,
-                         "fields chooses among properties of records of text, files in tars and arrays, and the format "
-                         "\"%s\" has none: leave it out",
+                         "fields chooses among properties of records of text, files in tars, columns and arrays, and "
+                         "the format \"%s\" "
+                         "has none: leave it out",
                          format->name);
     if (options->documents && format != &leat_format_text)
         return leat_fail(error, LEAT_E_INVALID, "documents is about the format \"text\", and this is \"%s\"",

@@ -105,15 +105,6 @@ static bool is_one_of(const char *ending, const char *words)
     return false;
 }
 
-static int refuse_pickles(const struct make *m, const char *name, const char *what, const char *path, int64_t at)
-{
-    return leat_fail_at(m->error, LEAT_E_UNSUPPORTED, path, at,
-                        "the field \"%s\" of %s holds pickles (%s), which leat never loads, as they can run any code: "
-                        "name the fields to take without it, as in fields=[...], or take it as it is by "
-                        "fields={\"%s\": \"bytes\"}",
-                        name, path, what, name);
-}
-
 /* The type that most arrays of an ending have. */
 static int type_of_arrays(const struct make *m, uint16_t ending, const char *name, struct leat_field *f)
 {
@@ -156,12 +147,13 @@ static int type_of(const struct make *m, uint16_t ending, const struct leat_fiel
     if (leat_wanted_says(wish)) {
         leat_wanted_take(wish, f);
         return f->kind == LEAT_KIND_ARRAY && s->objects
-                   ? refuse_pickles(m, f->name, "arrays of objects", s->pickled->file.path, (int64_t)s->pickled_at)
+                   ? leat_wanted_refuse_pickles(s->pickled->file.path, (int64_t)s->pickled_at, f->name,
+                                                "arrays of objects", m->error)
                    : LEAT_OK;
     }
     if (is_one_of(text, "pyd pkl pickle pth pt"))
-        return refuse_pickles(m, f->name, strrchr(text, '.') ? strrchr(text, '.') + 1 : text, m->tar->source.path,
-                              LEAT_NO_OFFSET);
+        return leat_wanted_refuse_pickles(m->tar->source.path, LEAT_NO_OFFSET, f->name,
+                                          strrchr(text, '.') ? strrchr(text, '.') + 1 : text, m->error);
     if (is_one_of(text, "cls cls2 class count index inx id")) {
         f->kind = LEAT_KIND_ARRAY;
         f->dtype = LEAT_I64;
@@ -170,9 +162,9 @@ static int type_of(const struct make *m, uint16_t ending, const struct leat_fiel
     } else if (is_one_of(text, "json jsn")) {
         f->kind = LEAT_KIND_JSON;
     } else if (is_one_of(text, "npy")) {
-        return s->objects
-                   ? refuse_pickles(m, f->name, "arrays of objects", s->pickled->file.path, (int64_t)s->pickled_at)
-                   : type_of_arrays(m, ending, f->name, f);
+        return s->objects ? leat_wanted_refuse_pickles(s->pickled->file.path, (int64_t)s->pickled_at, f->name,
+                                                       "arrays of objects", m->error)
+                          : type_of_arrays(m, ending, f->name, f);
     } else {
         char named[LEAT_TAR_KEY + 2];
         snprintf(named, sizeof named, ".%s", text);

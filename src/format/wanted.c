@@ -79,6 +79,16 @@ void leat_wanted_take(const struct leat_field *wish, struct leat_field *field)
         field->dtype = LEAT_U8;
 }
 
+int leat_wanted_refuse_pickles(const char *path, int64_t offset, const char *name, const char *how,
+                               struct leat_error *error)
+{
+    return leat_fail_at(error, LEAT_E_UNSUPPORTED, path, offset,
+                        "the field \"%s\" of %s holds pickles (%s), which leat never loads, as they can run any code: "
+                        "name the fields to take without it, as in fields=[...], or take it as it is by "
+                        "fields={\"%s\": \"bytes\"}",
+                        name, path, how, name);
+}
+
 const char *leat_field_text(const struct leat_field *f, char *out, size_t room)
 {
     size_t used = (size_t)snprintf(out, room, "%s",

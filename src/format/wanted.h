@@ -28,6 +28,9 @@ static inline bool leat_wanted_says(const struct leat_field *wish)
 int leat_wanted_check(const struct leat_open_options *options, struct leat_error *error);
 /* Gives `field` the type that is asked for; name and flags stay. */
 void leat_wanted_take(const struct leat_field *wish, struct leat_field *field);
+/* The error for a field whose values, encoded as `how`, can run any code when they are loaded. Returns UNSUPPORTED. */
+int leat_wanted_refuse_pickles(const char *path, int64_t offset, const char *name, const char *how,
+                               struct leat_error *error);
 /* "float32 (any, 3)", "image": the type of a field in words, cut to fit; returns `out`. */
 const char *leat_field_text(const struct leat_field *field, char *out, size_t room);
 

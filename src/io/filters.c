@@ -28,24 +28,37 @@ static struct lzf_functions {
     unsigned (*decompress)(const void *from, unsigned bytes, void *to, unsigned room);
 } lzf;
 
-static const char *const blosc_files[] = {"libblosc.so.1", NULL}, *const lzf_files[] = {"liblzf.so.1", NULL};
-static const struct leat_library_symbol blosc_symbols[] = {
-    {"blosc_decompress_ctx", offsetof(struct blosc_functions, decompress)},
-    {"blosc_cbuffer_validate", offsetof(struct blosc_functions, validate)},
-    {NULL, 0}};
-static const struct leat_library_symbol lzf_symbols[] = {{"lzf_decompress", offsetof(struct lzf_functions, decompress)},
-                                                         {NULL, 0}};
+static struct bzip2_functions {
+    int (*decompress)(char *to, unsigned *room, char *from, unsigned bytes, int small, int verbosity);
+} bzip2;
+static struct brotli_functions {
+    int (*decompress)(size_t bytes, const uint8_t *from, size_t *room, uint8_t *to);
+} brotli;
+static struct snappy_functions {
+    int (*decompress)(const char *from, size_t bytes, char *to, size_t *room);
+} snappy;
 
-static struct leat_library blosc_library = {.format = "blosc",
-                                            .files = blosc_files,
-                                            .advice = "apt install libblosc1, and start again",
-                                            .symbols = blosc_symbols,
-                                            .functions = &blosc};
-static struct leat_library lzf_library = {.format = "LZF",
-                                          .files = lzf_files,
-                                          .advice = "apt install liblzf1, and start again",
-                                          .symbols = lzf_symbols,
-                                          .functions = &lzf};
+/* `id`_library, of the functions of that name, and what to say if it is missing. */
+#define LIBRARY(id, name, file, package, ...)                                                                          \
+    static const char *const id##_files[] = {file, NULL};                                                              \
+    static const struct leat_library_symbol id##_symbols[] = {__VA_ARGS__, {NULL, 0}};                                 \
+    static struct leat_library id##_library = {.format = name,                                                         \
+                                               .files = id##_files,                                                    \
+                                               .advice = "apt install " package ", and start again",                   \
+                                               .symbols = id##_symbols,                                                \
+                                               .functions = &(id)};                                                    \
+    static const char id##_missing[] =                                                                                 \
+        file ", which decodes it, is not on this machine: apt install " package ", and start again";
+LIBRARY(blosc, "blosc", "libblosc.so.1", "libblosc1",
+        {"blosc_decompress_ctx", offsetof(struct blosc_functions, decompress)},
+        {"blosc_cbuffer_validate", offsetof(struct blosc_functions, validate)})
+LIBRARY(lzf, "LZF", "liblzf.so.1", "liblzf1", {"lzf_decompress", offsetof(struct lzf_functions, decompress)})
+LIBRARY(bzip2, "bzip2", "libbz2.so.1.0", "libbz2-1.0",
+        {"BZ2_bzBuffToBuffDecompress", offsetof(struct bzip2_functions, decompress)})
+LIBRARY(brotli, "brotli", "libbrotlidec.so.1", "libbrotli1",
+        {"BrotliDecoderDecompress", offsetof(struct brotli_functions, decompress)})
+LIBRARY(snappy, "snappy", "libsnappy.so.1", "libsnappy1v5",
+        {"snappy_uncompress", offsetof(struct snappy_functions, decompress)})
 
 /* ---- filters --------------------------------------------------------------------------------- */
 
@@ -126,11 +139,44 @@ static int unblosc(const uint8_t *bytes, size_t n, uint8_t *to, size_t room, siz
     return got >= 0 && *made == says ? LEAT_OK : LEAT_E_DECODE;
 }
 
+/* The library that a filter needs; NULL: none. */
+static struct leat_library *library_of(enum leat_stored_filter_kind kind, const char **missing)
+{
+    static const struct {
+        enum leat_stored_filter_kind kind;
+        struct leat_library *library;
+        const char *missing;
+    } all[] = {{LEAT_FILTER_LZF, &lzf_library, lzf_missing},
+               {LEAT_FILTER_BLOSC, &blosc_library, blosc_missing},
+               {LEAT_FILTER_BZIP2, &bzip2_library, bzip2_missing},
+               {LEAT_FILTER_BROTLI, &brotli_library, brotli_missing},
+               {LEAT_FILTER_SNAPPY, &snappy_library, snappy_missing}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].kind == kind) {
+            *missing = all[i].missing;
+            return all[i].library;
+        }
+    return NULL;
+}
+
+static int unbzip2(const uint8_t *bytes, size_t n, uint8_t *to, size_t room, size_t *made)
+{
+    unsigned got = room < UINT32_MAX ? (unsigned)room : UINT32_MAX;
+    /* It does not write to what it reads, whatever its type says. */
+    const int rc =
+        n > UINT32_MAX ? -1 : bzip2.decompress((char *)to, &got, (char *)(uintptr_t)bytes, (unsigned)n, 0, 0);
+    *made = got;
+    return rc ? LEAT_E_DECODE : LEAT_OK;
+}
+
 /* One filter: at most `room` bytes, *made of them. */
 static int undo(const struct leat_stored_filter *f, const uint8_t *bytes, size_t n, uint8_t *to, size_t room,
                 size_t *made, const char **what)
 {
     const size_t sum = f->kind == LEAT_FILTER_FLETCHER32 || f->kind == LEAT_FILTER_CRC32C ? 4 : 0;
+    struct leat_library *library = library_of(f->kind, what);
+    if (library && leat_library_load(library, NULL))
+        return LEAT_E_DECODE;
     *what = "it does not decode";
     switch (f->kind) {
     case LEAT_FILTER_ZLIB:
@@ -141,18 +187,18 @@ static int undo(const struct leat_stored_filter *f, const uint8_t *bytes, size_t
         *made = ZSTD_decompress(to, room, bytes, n);
         return ZSTD_isError(*made) ? LEAT_E_DECODE : LEAT_OK;
     case LEAT_FILTER_LZF:
-        if (leat_library_load(&lzf_library, NULL)) {
-            *what = "liblzf.so.1, which decodes it, is not on this machine: apt install liblzf1, and start again";
-            return LEAT_E_DECODE;
-        }
         *made = n > UINT32_MAX || room > UINT32_MAX ? 0 : lzf.decompress(bytes, (unsigned)n, to, (unsigned)room);
         return *made ? LEAT_OK : LEAT_E_DECODE;
     case LEAT_FILTER_BLOSC:
-        if (leat_library_load(&blosc_library, NULL)) {
-            *what = "libblosc.so.1, which decodes it, is not on this machine: apt install libblosc1, and start again";
-            return LEAT_E_DECODE;
-        }
         return unblosc(bytes, n, to, room, made);
+    case LEAT_FILTER_BZIP2:
+        return unbzip2(bytes, n, to, room, made);
+    case LEAT_FILTER_BROTLI:
+        *made = room;
+        return brotli.decompress(n, bytes, made, to) == 1 ? LEAT_OK : LEAT_E_DECODE;
+    case LEAT_FILTER_SNAPPY:
+        *made = room;
+        return snappy.decompress((const char *)bytes, n, (char *)to, made) ? LEAT_E_DECODE : LEAT_OK;
     case LEAT_FILTER_FLETCHER32:
     case LEAT_FILTER_CRC32C:
         *what = "its checksum does not fit its bytes";
@@ -177,7 +223,7 @@ static int undo(const struct leat_stored_filter *f, const uint8_t *bytes, size_t
 bool leat_filters_know(const struct leat_stored_filter *f)
 {
     const bool sized = f->kind == LEAT_FILTER_SHUFFLE || f->kind == LEAT_FILTER_SWAP;
-    return f->kind >= LEAT_FILTER_ZLIB && f->kind <= LEAT_FILTER_DEFLATE && (!sized || (f->arg >= 1 && f->arg <= 256));
+    return f->kind >= LEAT_FILTER_ZLIB && f->kind <= LEAT_FILTER_SNAPPY && (!sized || (f->arg >= 1 && f->arg <= 256));
 }
 
 int leat_filters_undo(const struct leat_stored_filter *filters, size_t n_filters, uint32_t mask, const uint8_t *bytes,

@@ -28,6 +28,12 @@ bool leat_zstd_recognise(const uint8_t *head, size_t n)
     return n >= MAGIC_BYTES && (leat_get_u32(head) == FRAME || is_skippable(leat_get_u32(head)));
 }
 
+bool leat_zstd_decoded_bytes(const uint8_t *head, size_t n, uint64_t *out)
+{
+    *out = ZSTD_getFrameContentSize(head, n);
+    return *out != ZSTD_CONTENTSIZE_UNKNOWN && *out != ZSTD_CONTENTSIZE_ERROR;
+}
+
 /* ---- the starts of frames -------------------------------------------------------------------- */
 
 /* Headers are read through a piece of the file, because blocks may be short. */

@@ -13,6 +13,8 @@
 #define LEAT_ZSTD_LONGEST (UINT64_C(8) << 20)
 
 bool leat_zstd_recognise(const uint8_t *head, size_t n);
+/* The decoded bytes of a frame, as its header of at most 18 bytes says. False: it does not. */
+bool leat_zstd_decoded_bytes(const uint8_t *head, size_t n, uint64_t *out);
 
 /* The starts of frames, found by the headers of their blocks; those of short frames are one. *frames has *n + 1 entries
  * with `out` 0, the last of which is the end, and is freed by the caller. *is_long: some frame is longer than

@@ -726,8 +726,8 @@ def open(  # noqa: A001
             ``{"image": "train-images-idx3-ubyte.gz", "label": "train-labels-idx1-ubyte.gz"}`` gives the fields
             ``image`` and ``label``, and ``name.field`` for entries with several fields, as :func:`leat.zip` does.
         format: ``"auto"``, ``"leat"``, ``"folder"``, ``"idx"``, ``"coco"``, ``"yolo"``, ``"voc"``, ``"masks"``,
-            ``"jsonl"``, ``"megatron"``, ``"fasta"``, ``"fastq"``, ``"tar"``, ``"beton"``, ``"tfrecord"``, ``"npy"``,
-            ``"npz"``, ``"safetensors"``, ``"parquet"``, ``"arrow"``, ``"text"`` (plain text, field ``text``),
+            ``"jsonl"``, ``"megatron"``, ``"fasta"``, ``"fastq"``, ``"tar"``, ``"mds"``, ``"beton"``, ``"tfrecord"``,
+            ``"npy"``, ``"npz"``, ``"safetensors"``, ``"parquet"``, ``"arrow"``, ``"text"`` (plain text, field ``text``),
             ``"events"``, ``"jodie"``, ``"tgn"`` (``docs/events.md``),
             ``"h5ad"``, ``"zarr"``, ``"10x"``, ``"scdl"``, ``"hdf5"`` (``docs/cells.md``),
             ``"hf"``, ``"lance"`` or ``"array_record"`` (``docs/formats.md``).

@@ -27,6 +27,12 @@ typedef unsigned (*lzf_compress_fn)(const void *from, unsigned bytes, void *to, 
 typedef int (*blosc_compress_fn)(int level, int shuffle, size_t item, size_t bytes, const void *from, void *to,
                                  size_t room, const char *codec, size_t block, int threads);
 
+typedef int (*bzip2_compress_fn)(char *to, unsigned *room, char *from, unsigned bytes, int block, int verbosity,
+                                 int work);
+typedef int (*brotli_compress_fn)(int quality, int window, int mode, size_t bytes, const uint8_t *from, size_t *room,
+                                  uint8_t *to);
+typedef int (*snappy_compress_fn)(const char *from, size_t bytes, char *to, size_t *room);
+
 /* Function `name` of a library, NULL if it is not on this machine. */
 static void *function_of(const char *library, const char *name)
 {
@@ -40,6 +46,9 @@ static size_t pack(enum leat_stored_filter_kind kind, const uint8_t *from, size_
     struct libdeflate_compressor *z = libdeflate_alloc_compressor(6);
     lzf_compress_fn lzf;
     blosc_compress_fn blosc;
+    bzip2_compress_fn bzip2;
+    brotli_compress_fn brotli;
+    snappy_compress_fn snappy;
     void *found;
     size_t made = 0;
     if (kind == LEAT_FILTER_ZLIB)
@@ -57,6 +66,18 @@ static size_t pack(enum leat_stored_filter_kind kind, const uint8_t *from, size_
         memcpy(&blosc, &found, sizeof blosc);
         const int length = blosc(5, 1, 4, n, from, to, ROOM, "lz4", 0, 1);
         made = length > 0 ? (size_t)length : 0;
+    } else if (kind == LEAT_FILTER_BZIP2 && (found = function_of("libbz2.so.1.0", "BZ2_bzBuffToBuffCompress"))) {
+        unsigned room = ROOM;
+        memcpy(&bzip2, &found, sizeof bzip2);
+        made = bzip2((char *)to, &room, (char *)(uintptr_t)from, (unsigned)n, 9, 0, 0) ? 0 : room;
+    } else if (kind == LEAT_FILTER_BROTLI && (found = function_of("libbrotlienc.so.1", "BrotliEncoderCompress"))) {
+        size_t room = ROOM;
+        memcpy(&brotli, &found, sizeof brotli);
+        made = brotli(5, 22, 0, n, from, &room, to) ? room : 0;
+    } else if (kind == LEAT_FILTER_SNAPPY && (found = function_of("libsnappy.so.1", "snappy_compress"))) {
+        size_t room = ROOM;
+        memcpy(&snappy, &found, sizeof snappy);
+        made = snappy((const char *)from, n, (char *)to, &room) ? 0 : room;
     }
     libdeflate_free_compressor(z);
     return made;
@@ -86,8 +107,9 @@ static void assert_undone(const struct leat_stored_filter *filters, size_t n_fil
     assert_memory_equal(got, plain, room);
 }
 
-static const enum leat_stored_filter_kind compressed[] = {LEAT_FILTER_ZLIB,    LEAT_FILTER_GZIP, LEAT_FILTER_ZSTD,
-                                                          LEAT_FILTER_DEFLATE, LEAT_FILTER_LZF,  LEAT_FILTER_BLOSC};
+static const enum leat_stored_filter_kind compressed[] = {LEAT_FILTER_ZLIB,    LEAT_FILTER_GZIP,   LEAT_FILTER_ZSTD,
+                                                          LEAT_FILTER_DEFLATE, LEAT_FILTER_LZF,    LEAT_FILTER_BLOSC,
+                                                          LEAT_FILTER_BZIP2,   LEAT_FILTER_BROTLI, LEAT_FILTER_SNAPPY};
 #define FOR_COMPRESSED(kind) for (size_t kind = 0; kind < sizeof compressed / sizeof *compressed; kind++)
 
 TEST(what_libraries_have_compressed_is_read_and_only_at_its_length)
@@ -185,11 +207,11 @@ TEST(filters_that_keep_the_length_refuse_more_bytes_than_there_should_be)
 
 TEST(what_no_filter_is_is_not_known)
 {
-    for (unsigned kind = 0; kind < 12; kind++)
+    for (unsigned kind = 0; kind < 15; kind++)
         for (unsigned arg = 0; arg < 300; arg += 256 / 4) {
             const struct leat_stored_filter f = {(enum leat_stored_filter_kind)kind, arg};
             const bool sized = kind == LEAT_FILTER_SHUFFLE || kind == LEAT_FILTER_SWAP;
-            assert_int_equal(leat_filters_know(&f), kind >= 1 && kind <= 10 && (!sized || (arg > 0 && arg <= 256)));
+            assert_int_equal(leat_filters_know(&f), kind >= 1 && kind <= 13 && (!sized || (arg > 0 && arg <= 256)));
         }
 }
 

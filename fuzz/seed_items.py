@@ -1,0 +1,45 @@
+"""Writes the seeds of the target of folders of items: `python fuzz/seed_items.py fuzz/corpus`."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import struct
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "python"))
+from items_made import headed, mds_shard, pil  # noqa: E402
+
+root = Path(sys.argv[1]) / "fuzz_items"
+
+
+def write(name: str, which: str, index: Any, data: bytes) -> None:
+    root.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(index).encode()
+    (root / name).write_bytes(which.encode() + struct.pack("<H", len(text)) + text + data)
+
+
+V = np.arange(3, dtype="<f4")
+MDS: dict[str, tuple[dict[str, tuple[str, int | None]], dict[str, bytes]]] = {
+    "scalars": ({"a": ("int", 8), "b": ("float16", 2), "c": ("str_int", None)}, {"a": bytes(8), "b": b"ab", "c": b"7"}),
+    "arrays": (
+        {"a": ("ndarray", None), "b": ("ndarray:float32", None), "c": ("ndarray:float32:3", 12)},
+        {"a": headed(V, True), "b": headed(V, each=4), "c": V.tobytes()},
+    ),
+    "texts": ({"j": ("json", None), "s": ("str", None), "x": ("bytes", None)}, {"j": b"{}", "s": b"", "x": b"GIF89a"}),
+    "pixels": ({"p": ("pil", None), "q": ("pil", None)}, {"p": pil(1, 2, b"L", b"ab"), "q": pil(1, 1, b"RGB", b"abc")}),
+    "pickled": ({"p": ("pkl", None)}, {"p": b"cos\n"}),
+}
+for name, (columns, sample) in MDS.items():
+    data, info = mds_shard("a.mds", columns, [sample, sample])
+    write(name, "m", {"shards": [info], "version": 2}, data)
+    if name == "texts":
+        stored = gzip.compress(data, mtime=0)
+        info |= {"compression": "gz", "zip_data": {"basename": "a.gz", "bytes": len(stored), "hashes": {}}}
+        write("zipped", "m", {"shards": [info], "version": 2}, stored)
+        info["raw_data"]["hashes"] = {"xxh64": "0" * 16}
+        write("hashed", "m", {"shards": [info], "version": 2}, stored)

@@ -1,0 +1,517 @@
+/*
+ * The source over a folder of items: items.h. Photos, texts, bytes and arrays are extents of the decoded bytes; numbers
+ * in text and images that are pixels are made (items_values.c). Arrays of fixed size are mapped where all of them lie
+ * at multiples of their elements, in files that are.
+ *
+ *     a file that is not compressed    read where it lies, kept open and mapped if there are few of them
+ *     a compressed file                blocks that are decoded when they are wanted, and stay in the cache
+ */
+#include "format/items.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "io/guard.h"
+
+/* A process may have a thousand files open; so many data sets leave room for others. */
+enum { OPEN_FILES = 256, HEAD = 4096 };
+
+/* ---- beginning ------------------------------------------------------------------------------- */
+
+bool leat_items_recognise(const char *path, bool folder, const uint8_t *head, size_t n,
+                          bool (*is)(const char *text, size_t n))
+{
+    char place[4096], text[HEAD];
+    struct leat_io_file *file = NULL;
+    struct stat st;
+    if (!folder)
+        return n && is((const char *)head, n);
+    if ((size_t)snprintf(place, sizeof place, "%s/index.json", path) >= sizeof place || stat(place, &st) ||
+        leat_io_open(place, &file, NULL))
+        return false;
+    n = file->size < sizeof text ? (size_t)file->size : sizeof text;
+    const bool found = !leat_io_read(file, 0, n, text, NULL) && is(text, n);
+    leat_io_release(file);
+    return found;
+}
+
+static int no_memory(const char *path, struct leat_error *error)
+{
+    return leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", path);
+}
+
+int leat_items_new(const char *path, const struct leat_source_vtable *v, struct leat_items **out,
+                   struct leat_io_file **file, struct leat_error *error)
+{
+    struct leat_items *t = leat_new(struct leat_items);
+    struct stat st;
+    *out = NULL;
+    *file = NULL;
+    const bool remote = leat_io_is_remote(path), folder = !remote && !stat(path, &st) && S_ISDIR(st.st_mode);
+    char *whole = remote ? leat_strdup(path) : leat_absolute_path(path);
+    const size_t room = (whole ? strlen(whole) : 0) + sizeof "/index.json";
+    if (t) {
+        t->source.v = v;
+        t->index_path = leat_alloc(room);
+        t->folder = leat_alloc(room);
+    }
+    if (!t || !whole || !t->index_path || !t->folder) {
+        leat_free(whole);
+        if (t)
+            leat_items_close(&t->source);
+        return no_memory(path, error);
+    }
+    snprintf(t->index_path, room, "%s%s", whole, folder ? "/index.json" : "");
+    const char *slash = strrchr(t->index_path, '/');
+    snprintf(t->folder, room, "%.*s", slash ? (int)(slash - t->index_path) + 1 : 0, t->index_path);
+    leat_free(whole);
+    const int rc = leat_io_open(t->index_path, file, error);
+    if (rc) {
+        leat_items_close(&t->source);
+        return rc;
+    }
+    t->index_bytes = (*file)->size;
+    *out = t;
+    return LEAT_OK;
+}
+
+/* Whether a name stays below its folder. */
+static bool is_below(const char *name)
+{
+    if (!*name || *name == '/' || strchr(name, '\\') || strstr(name, "://"))
+        return false;
+    for (const char *p = name; *p; p += strcspn(p, "/"), p += *p == '/')
+        if (!strncmp(p, "..", 2) && (!p[2] || p[2] == '/'))
+            return false;
+    return name[strlen(name) - 1] != '/';
+}
+
+struct leat_items_file *leat_items_add_file(struct leat_items *t, const char *name, struct leat_error *error)
+{
+    const size_t room = strlen(t->folder) + strlen(name) + 1;
+    if (!is_below(name)) {
+        leat_fail_at(error, LEAT_E_CORRUPT, t->index_path, LEAT_NO_OFFSET,
+                     "%s names a file \"%.200s\" outside of its folder: it is damaged, or hostile", t->index_path,
+                     name);
+        return NULL;
+    }
+    char *path = leat_alloc(room);
+    if (!path || !leat_grow(&t->files, &t->files_room, t->n_files + 1, sizeof *t->files)) {
+        leat_free(path);
+        no_memory(t->index_path, error);
+        return NULL;
+    }
+    snprintf(path, room, "%s%s", t->folder, name);
+    struct leat_items_file *f = &t->files[t->n_files++];
+    *f = (struct leat_items_file){.path = path, .stated = UINT64_MAX, .decoded = UINT64_MAX};
+    return f;
+}
+
+struct leat_item_column *leat_items_add_column(struct leat_items *t, const char *name, const char *encoding,
+                                               struct leat_error *error)
+{
+    char is[LEAT_FIELD_NAME] = "";
+    if (t->n_columns == LEAT_ITEM_COLUMNS) {
+        leat_fail_at(error, LEAT_E_FORMAT, t->index_path, LEAT_NO_OFFSET, "%s has more than %d columns", t->index_path,
+                     LEAT_ITEM_COLUMNS);
+        return NULL;
+    }
+    if (!leat_field_name_add(is, name, strlen(name))) {
+        leat_fail_at(error, LEAT_E_FORMAT, t->index_path, LEAT_NO_OFFSET,
+                     "%s: the name of the column \"%s...\" is longer than %d bytes", t->index_path, is,
+                     LEAT_FIELD_NAME - 1);
+        return NULL;
+    }
+    for (size_t k = 0; k < t->n_columns; k++)
+        if (!strcmp(t->columns[k].name, is)) {
+            leat_fail_at(error, LEAT_E_FORMAT, t->index_path, LEAT_NO_OFFSET, "%s has two columns \"%s\"",
+                         t->index_path, is);
+            return NULL;
+        }
+    if (!leat_grow(&t->columns, &t->columns_room, t->n_columns + 1, sizeof *t->columns)) {
+        no_memory(t->index_path, error);
+        return NULL;
+    }
+    struct leat_item_column *c = &t->columns[t->n_columns++];
+    *c = (struct leat_item_column){.form = LEAT_ITEM_OTHER};
+    snprintf(c->name, sizeof c->name, "%s", is);
+    snprintf(c->encoding, sizeof c->encoding, "%s", encoding);
+    return c;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+void leat_items_close(struct leat_source *source)
+{
+    struct leat_items *t = (struct leat_items *)source;
+    for (size_t i = 0; i < t->source.n_fields; i++)
+        leat_photo_files_destroy(&t->origins[i].photos);
+    for (size_t i = 0; i < t->n_files; i++) {
+        leat_io_release(t->files[i].view);
+        leat_io_release(t->files[i].file);
+        leat_free(t->files[i].hashes);
+        leat_free(t->files[i].path);
+    }
+    leat_items_index_destroy(&t->index);
+    leat_free(t->files);
+    leat_free(t->columns);
+    leat_free(t->folder);
+    leat_free(t->index_path);
+    leat_free(t);
+}
+
+/* What is kept depends on this, beside the bytes of index.json. */
+static void lay_out(struct leat_items *t)
+{
+    uint64_t skip = 0;
+    t->key = t->stride;
+    for (size_t k = 0; k < t->n_columns; k++) {
+        struct leat_item_column *c = &t->columns[k];
+        c->skip = skip;
+        c->part = (size_t)t->index.parts;
+        t->n_sized += c->sized;
+        t->index.parts += c->fixed || t->stride ? 0 : leat_item_is_headed(c) ? 2 : 1;
+        skip = c->fixed ? skip + c->fixed : 0;
+        t->key = t->key * 31 + c->form * 7 + c->fixed;
+    }
+    for (size_t i = 0; i < t->n_files; i++) {
+        t->files[i].first = t->source.count;
+        t->source.count += t->files[i].samples;
+        t->key = t->key * 31 + leat_hash64(t->files[i].path, strlen(t->files[i].path)) + t->files[i].packing;
+    }
+}
+
+/* Looks at a file: size and time, before anything of it is read. */
+static int look_at(struct leat_items *t, struct leat_items_file *f, struct leat_error *error)
+{
+    struct leat_io_file *file;
+    uint64_t size;
+    int rc = leat_io_open(f->path, &file, error);
+    if (rc == LEAT_E_NOT_FOUND)
+        return leat_fail_at(error, rc, f->path, LEAT_NO_OFFSET, "%s names %s, which is missing: copy it again",
+                            t->index_path, f->path);
+    if (rc)
+        return rc;
+    f->size = file->size;
+    f->mtime_ns = file->mtime_ns;
+    if (f->stated != UINT64_MAX && f->stated != f->size)
+        rc = leat_fail_at(error, LEAT_E_CORRUPT, f->path, LEAT_NO_OFFSET,
+                          "%s has %" PRIu64 " bytes, and %s says %" PRIu64 ": it is cut or damaged, copy it again",
+                          f->path, f->size, t->index_path, f->stated);
+    const bool stays = leat_io_is_remote(f->path) || (!f->packing && t->n_files <= OPEN_FILES);
+    if (!rc && stays) {
+        f->file = leat_io_retain(file);
+        rc = leat_io_stamp(file, &f->stamp, &size, error);
+        f->map = !rc && file->backend->map ? leat_io_map(file, NULL) : NULL; /* NULL: it is read */
+    }
+    leat_io_release(file);
+    return rc;
+}
+
+/* The decoded bytes of a compressed file, which is opened when it is read. */
+static int ready_view(struct leat_items *t, struct leat_items_file *f, struct leat_error *error)
+{
+    const struct leat_items_kept_file *k = &t->index.files[f - t->files];
+    struct leat_io_file *stored = f->file ? leat_io_retain(f->file) : NULL;
+    if (!f->packing) {
+        f->view = stored;
+        return LEAT_OK;
+    }
+    int rc = stored ? LEAT_OK : leat_io_open_listed(f->path, f->size, f->mtime_ns, &t->pace, &stored, error);
+    rc = rc ? rc : leat_items_open_frames(f, stored, t->index.frames + k->frame, k->n_frames, &f->view, error);
+    leat_io_release(stored);
+    return rc;
+}
+
+static int ready_photos(struct leat_items *t, size_t field, const struct leat_open_options *options,
+                        struct leat_error *error)
+{
+    struct leat_photo_files *p = &t->origins[field].photos;
+    struct leat_open_options o = *options;
+    const size_t room = strlen(t->folder) + LEAT_FIELD_NAME + 2;
+    if (!(p->root = leat_alloc(room)))
+        return no_memory(t->index_path, error);
+    snprintf(p->root, room, "%s#%s", t->folder, t->fields[field].name);
+    p->recheck = options->recheck;
+    p->listing.n_files = (size_t)t->source.count;
+    o.index_dir = NULL; /* nothing is written that names a photo */
+    return leat_photo_files_ready(p, &o, error);
+}
+
+static int open_items(struct leat_items *t, const struct leat_open_options *options, struct leat_error *error)
+{
+    int rc = leat_kept_check_dir(options->index_dir, error);
+    rc = rc ? rc : leat_wanted_check(options, error);
+    for (size_t i = 0; i < t->n_files && !rc; i++)
+        rc = look_at(t, &t->files[i], error);
+    rc = rc ? rc : leat_items_find_index(t, options, error);
+    rc = rc ? rc : leat_items_make_fields(t, options, error);
+    for (size_t i = 0; i < t->n_files && !rc; i++)
+        rc = ready_view(t, &t->files[i], error);
+    for (size_t i = 0; i < t->source.n_fields && !rc; i++)
+        if (t->fields[i].kind == LEAT_KIND_IMAGE && t->storage[i] == LEAT_STORAGE_EXTENT)
+            rc = ready_photos(t, i, options, error);
+    return rc ? rc : leat_items_sum(t, options, error);
+}
+
+int leat_items_open(struct leat_items *t, const struct leat_open_options *options, struct leat_source **out,
+                    struct leat_error *error)
+{
+    *out = NULL;
+    lay_out(t);
+    t->source.path = t->index_path;
+    t->source.fields = t->fields;
+    t->source.storage = t->storage;
+    t->source.metadata = "{}";
+    t->source.notice = "";
+    const int rc = open_items(t, options, error);
+    if (rc)
+        leat_items_close(&t->source);
+    else
+        *out = &t->source;
+    return rc;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+struct leat_items_file *leat_items_find(const struct leat_items *t, uint64_t sample)
+{
+    size_t from = 0, to = t->n_files;
+    while (to - from > 1) {
+        const size_t middle = from + (to - from) / 2;
+        *(t->files[middle].first <= sample ? &from : &to) = middle;
+    }
+    return &t->files[from];
+}
+
+int leat_items_view(struct leat_items *t, const struct leat_items_file *f, struct leat_io_file **out,
+                    struct leat_error *error)
+{
+    if (!f->view)
+        return leat_io_open_listed(f->path, f->size, f->mtime_ns, &t->pace, out, error);
+    *out = leat_io_retain(f->view);
+    return LEAT_OK;
+}
+
+/* Inside leat_guarded. */
+static void place_of(const struct leat_items *t, const struct leat_items_file *f, const struct leat_item_column *c,
+                     uint64_t sample, struct leat_item_place *out)
+{
+    const struct leat_items_index *x = &t->index;
+    if (t->stride) {
+        *out = (struct leat_item_place){f->base + (sample - f->first) * t->stride, t->stride, 0};
+        return;
+    }
+    const uint32_t *ends = x->ends + sample * x->parts + c->part;
+    const uint64_t from = (c->part ? ends[-1] : 0) + c->skip, headed = leat_item_is_headed(c) && !c->fixed;
+    const uint64_t end = c->fixed ? from + c->fixed : ends[headed];
+    out->begin = x->at[sample] + from;
+    out->length = end > from ? end - from : 0;
+    out->header = headed && ends[0] > from && ends[0] <= end ? ends[0] - from : 0;
+}
+
+struct locating {
+    const void **rows; /* or else extents */
+    const struct leat_items *items;
+    size_t field; /* or of a column: SIZE_MAX */
+    const uint64_t *samples;
+    size_t n, failed;
+    struct leat_extent *extents;
+    struct leat_item_place at;
+    const struct leat_item_column *column;
+};
+
+static int place_one(void *user)
+{
+    struct locating *l = user;
+    place_of(l->items, leat_items_find(l->items, l->samples[0]), l->column, l->samples[0], &l->at);
+    return LEAT_OK;
+}
+
+int leat_items_place(const struct leat_items *t, size_t column, uint64_t sample, struct leat_item_place *out,
+                     struct leat_error *error)
+{
+    struct locating l = {.items = t, .samples = &sample, .column = &t->columns[column]};
+    const int rc = t->index.kept.file ? leat_guarded(place_one, &l, error) : place_one(&l);
+    *out = l.at;
+    return rc;
+}
+
+int leat_items_fail(const struct leat_items *t, size_t field, uint64_t sample, const struct leat_item_place *at,
+                    int code, const char *what, struct leat_error *error)
+{
+    const struct leat_items_file *f = leat_items_find(t, sample);
+    char text[128];
+    return leat_fail_at(error, code, f->path, f->packing ? LEAT_NO_OFFSET : (int64_t)at->begin,
+                        "the value of \"%s\", which is %s, at byte %" PRIu64 " of %s%s is wrong: %s",
+                        t->fields[field].name, leat_field_text(&t->fields[field], text, sizeof text), at->begin,
+                        f->packing ? "the decoded bytes of " : "", f->path, what);
+}
+
+static uint64_t bytes_of(const struct leat_field *f, unsigned from)
+{
+    uint64_t bytes = leat_dtype_size(f->dtype);
+    for (unsigned d = from; d < f->ndim; d++)
+        bytes *= (uint64_t)f->shape[d];
+    return bytes;
+}
+
+/* Whether so many bytes are a value of the field. */
+static bool is_array(const struct leat_field *f, uint64_t length)
+{
+    return f->ndim && f->shape[0] < 0 ? length % bytes_of(f, 1) == 0 : length == bytes_of(f, 0);
+}
+
+static int locate(void *user)
+{
+    struct locating *l = user;
+    const struct leat_items *t = l->items;
+    const struct leat_item_field *origin = &t->origins[l->field];
+    const struct leat_field *field = &t->fields[l->field];
+    const struct leat_item_column *c = &t->columns[origin->column];
+    for (l->failed = 0; l->failed < l->n; l->failed++) {
+        const uint64_t sample = l->samples[l->failed];
+        const struct leat_items_file *f = leat_items_find(t, sample);
+        place_of(t, f, c, sample, &l->at);
+        if (l->rows) {
+            if (l->at.begin > f->size || l->at.length > f->size - l->at.begin)
+                return LEAT_E_CORRUPT;
+            l->rows[l->failed] = f->map + l->at.begin;
+            continue;
+        }
+        struct leat_extent *e = &l->extents[l->failed];
+        *e = (struct leat_extent){.file = (uint64_t)(f - t->files), .offset = l->at.begin, .length = l->at.length};
+        if (origin->use != LEAT_ITEM_VALUES)
+            continue;
+        e->offset += l->at.header;
+        e->length -= l->at.header;
+        if ((leat_item_is_headed(c) && !l->at.header) || !is_array(field, e->length))
+            return LEAT_E_DECODE;
+    }
+    return LEAT_OK;
+}
+
+/* Whether a file that stays open was changed. */
+static int check_stamp(const struct leat_items_file *f, struct leat_error *error)
+{
+    uint64_t stamp, size;
+    const int rc = leat_io_stamp(f->file, &stamp, &size, error);
+    return rc || stamp == f->stamp ? rc
+                                   : leat_fail_at(error, LEAT_E_CHANGED, f->path, LEAT_NO_OFFSET,
+                                                  "%s was changed after it was opened: open it again", f->path);
+}
+
+/* Looks at the files of samples, at each once for some that follow each other. Others are looked at as they are read.
+ */
+static int check_files(const struct leat_items *t, const uint64_t *samples, size_t n, size_t *failed,
+                       struct leat_error *error)
+{
+    const struct leat_items_file *looked = NULL;
+    for (*failed = 0; *failed < n; ++*failed) {
+        const struct leat_items_file *f = leat_items_find(t, samples[*failed]);
+        const int rc = f != looked && f->file && !leat_io_is_remote(f->path) ? check_stamp(f, error) : LEAT_OK;
+        if (rc)
+            return rc;
+        looked = f;
+    }
+    return LEAT_OK;
+}
+
+static int run(struct locating *l, size_t *failed, struct leat_error *error)
+{
+    int rc = check_files(l->items, l->samples, l->n, failed, error);
+    if (rc)
+        return rc;
+    rc = l->items->index.kept.file ? leat_guarded(locate, l, error) : locate(l);
+    *failed = l->failed;
+    return rc == LEAT_E_DECODE || rc == LEAT_E_CORRUPT
+               ? leat_items_fail(l->items, l->field, l->samples[l->failed], &l->at, rc,
+                                 "it is an array of another type or shape", error)
+               : rc;
+}
+
+int leat_items_extents(struct leat_source *source, size_t field, const uint64_t *samples, size_t n,
+                       struct leat_extent *extents, size_t *failed, struct leat_error *error)
+{
+    struct leat_items *t = (struct leat_items *)source;
+    struct locating l = {.items = t, .field = field, .samples = samples, .n = n, .extents = extents};
+    const int rc = run(&l, failed, error);
+    for (size_t i = 0; i < n && !rc && t->fields[field].kind == LEAT_KIND_IMAGE; i++)
+        leat_photo_files_describe(&t->origins[field].photos, samples[i], &extents[i].info);
+    return rc;
+}
+
+int leat_items_rows(struct leat_source *source, size_t field, const uint64_t *samples, size_t n, void *cold,
+                    const void **rows, size_t *failed, struct leat_error *error)
+{
+    struct locating l = {
+        .items = (struct leat_items *)source, .field = field, .samples = samples, .n = n, .rows = rows};
+    return run(&l, failed, error);
+}
+int leat_items_file_of(struct leat_source *source, uint64_t file, struct leat_io_file **out, struct leat_error *error)
+{
+    struct leat_items *t = (struct leat_items *)source;
+    return leat_items_view(t, &t->files[file], out, error);
+}
+
+void leat_items_mark(struct leat_source *source, size_t field, uint64_t sample, bool verified, enum leat_health found)
+{
+    struct leat_items *t = (struct leat_items *)source;
+    if (t->fields[field].kind == LEAT_KIND_IMAGE)
+        leat_photo_files_mark(&t->origins[field].photos, sample, found);
+}
+
+bool leat_items_recall(struct leat_source *source, size_t field, uint64_t sample, uint8_t *to, uint32_t length,
+                       const uint64_t *checksum)
+{
+    return leat_folder_rows_recall(((struct leat_items *)source)->origins[field].photos.rows, sample, to, length,
+                                   checksum);
+}
+
+void leat_items_keep(struct leat_source *source, size_t field, uint64_t sample, const void *photo, size_t photo_bytes,
+                     const uint8_t *rows, size_t length)
+{
+    leat_folder_rows_keep(((struct leat_items *)source)->origins[field].photos.rows, sample, photo, photo_bytes, rows,
+                          length);
+}
+
+int leat_items_refresh(struct leat_source *source, struct leat_error *error)
+{
+    struct leat_items *t = (struct leat_items *)source;
+    int rc = LEAT_OK;
+    for (size_t i = 0; i < t->n_files && !rc; i++) {
+        const struct leat_items_file *f = &t->files[i];
+        struct leat_io_file *file = NULL;
+        if (f->file) {
+            rc = check_stamp(f, error);
+            continue;
+        }
+        rc = leat_io_open_listed(f->path, f->size, f->mtime_ns, &t->pace, &file, error);
+        rc = rc ? rc : leat_io_read(file, 0, 0, NULL, error); /* reading nothing looks at it, too */
+        leat_io_release(file);
+    }
+    return rc;
+}
+
+int leat_items_about(struct leat_source *source, struct leat_source_about *out, struct leat_error *error)
+{
+    const struct leat_items *t = (const struct leat_items *)source;
+    *out = (struct leat_source_about){.broken = UINT64_MAX, .bytes = t->index_bytes};
+    for (size_t i = 0; i < t->n_files; i++)
+        out->bytes += t->files[i].size;
+    return LEAT_OK;
+}
+
+int leat_items_place_of(struct leat_source *source, uint64_t sample, struct leat_sample_place *out,
+                        struct leat_error *error)
+{
+    const struct leat_items_file *f = leat_items_find((struct leat_items *)source, sample);
+    out->path = f->path;
+    out->sample = sample - f->first;
+    return LEAT_OK;
+}

@@ -1,0 +1,41 @@
+"""Faults of the formats that are folders of items: MDS, LitData."""
+
+from mutations import Mutation
+
+MUTATIONS = [
+    Mutation(
+        "a shard may lie above its folder",
+        "src/format/items.c",
+        "        if (!strncmp(p, \"..\", 2) && (!p[2] || p[2] == '/'))\n            return false;\n",
+        "",
+        ("py:test_mds.py::test_a_folder_that_lies_is_an_error",),
+    ),
+    Mutation(
+        "hashes of files are computed and not compared",
+        "src/format/items_index.c",
+        "if (digests[i] && !rc && strcmp(text, f->hashes[i].text) != 0)",
+        "if (digests[i] && !rc && !text[0])",
+        ("c:format/items", "py:test_mds.py"),
+    ),
+    Mutation(
+        "samples may overlap",
+        "src/format/items_index.c",
+        "if (m->offsets[i] < before || m->offsets[i] > most)",
+        "if (m->offsets[i] > most)",
+        ("py:test_mds.py::test_a_folder_that_lies_is_an_error",),
+    ),
+    Mutation(
+        "an array of another shape is delivered as one of its field",
+        "src/format/items_index.c",
+        "if (m->numbers[i * m->n_headed + headed] != best)",
+        "if (m->numbers[i * m->n_headed + headed] == UINT16_MAX)",
+        ("py:test_mds.py::test_an_array_of_another_shape_breaks_its_sample_only",),
+    ),
+    Mutation(
+        "an index is taken after a shard has changed",
+        "src/format/items_index.c",
+        "if (k->size != t->files[i].size || k->mtime_ns != t->files[i].mtime_ns || k->frame > x->n_frames ||",
+        "if (k->frame > x->n_frames ||",
+        ("py:test_mds.py::test_the_index_is_kept_and_made_anew_when_a_shard_changes",),
+    ),
+]
