@@ -227,6 +227,7 @@ static struct leat_dataset *open_with(const struct cli_command *command, const s
                                  : NULL;
     options.sort = o->sort;
     options.features = o->features;
+    options.block = o->block;
     options.on_bad = choices[o->on_bad];
     if (o->classes) {
         if (!(text = cli_read_text(command, o->classes, NULL)))

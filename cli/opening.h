@@ -14,6 +14,7 @@ struct cli_opening {
     struct cli_each fields;                /* those to take: NAME, or NAME=KIND */
     unsigned on_bad;                       /* of entries and records that are wrong: 0 as it is, 1 skip, 2 raise */
     bool events, sort;                     /* lines are events; those out of order are sorted */
+    uint64_t block;                        /* of tokens of LitData: so many are a sample, or 0 */
     const char *features;                  /* of events: a file of NumPy, or NULL */
     bool quiet;                            /* no progress */
     bool check_sizes;                      /* those of all photos */
@@ -52,6 +53,13 @@ struct cli_opening {
         {"sort", NULL, "sort events that are out of order by time", CLI_SET, .at = offsetof(type, member.sort)},       \
         {"features", "NPY", "the features of events: an array of NumPy with a row for each", CLI_TEXT,                 \
          .at = offsetof(type, member.features)},                                                                       \
+        {"block",                                                                                                      \
+         "N",                                                                                                          \
+         "of tokens of LitData: so many are a sample",                                                                 \
+         CLI_U64,                                                                                                      \
+         .min = 1,                                                                                                     \
+         .max = INT64_MAX,                                                                                             \
+         .at = offsetof(type, member.block)},                                                                          \
     {                                                                                                                  \
         "on-bad", "WHAT",                                                                                              \
             "of what is wrong in the annotations, photos that are missing, and broken records of\n"                    \

@@ -1,5 +1,6 @@
 /* A folder of items: u16 bytes of index.json, that, and the bytes of every other file. It is refused, or each value is
- * read or refused, and lies within its file. The first byte of the name of the format comes first: 'm' or 'l'. */
+ * read or refused, and lies within its file. The first byte of the name of the format comes first: 'm', 'l', or 't',
+ * with block. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,6 +61,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     lengths[1] = size - 3 - lengths[0];
     test_backend = &backend;
     options.format = data[0] == 'm' ? "mds" : "litdata";
+    options.block = data[0] == 't' ? 4 : 0;
     options.index_dir = "/dev/null/nowhere"; /* nothing is kept */
     setenv("LEAT_LOG", "error", 1);
     if (!leat_source_open("fuzz/index.json", &options, &source, NULL)) {

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "python"))
-from items_made import headed, mds_shard, pil  # noqa: E402
+from items_made import batches, headed, item, mds_shard, pil, spec, table  # noqa: E402
 
 root = Path(sys.argv[1]) / "fuzz_items"
 
@@ -43,3 +43,26 @@ for name, (columns, sample) in MDS.items():
         write("zipped", "m", {"shards": [info], "version": 2}, stored)
         info["raw_data"]["hashes"] = {"xxh64": "0" * 16}
         write("hashed", "m", {"shards": [info], "version": 2}, stored)
+
+
+def litdata(name: str, tree: Any, formats: list[str], data: bytes, n: int, dim: int | None = None, **more: Any) -> None:
+    chunk = {"chunk_bytes": len(data), "chunk_size": n, "dim": dim, "filename": "a.bin"}
+    config = {"compression": None, "data_format": formats, "data_spec": json.dumps([1, spec(tree)])}
+    write(name, "t" if dim else "l", {"chunks": [chunk], "config": config | more}, data)
+
+
+LEAVES = [
+    struct.pack("<q", 1),
+    b"text",
+    struct.pack("<3I", 9, 1, 3) + V.tobytes(),
+    struct.pack(">3I", 0, 1, 3) + V.tobytes(),
+]
+ONE = item([*LEAVES, V.tobytes()], [False] * 5)
+TREE = {"a": 0, "b": {"c": 0, "d": [0, 0]}, "e": 0}
+FORMATS = ["int", "str", "numpy", "tensor", "no_header_tensor:0"]
+litdata("tree", TREE, FORMATS, table([ONE, ONE]), 2)
+litdata(
+    "framed", TREE, FORMATS, batches([ONE, ONE, ONE], lambda b: b, 2), 3, compression="zstd", compression_level="batch"
+)
+litdata("single", TREE, FORMATS, table([ONE, ONE]), 2, compression="zstd", compression_level="sample")
+litdata("tokens", 0, ["no_header_tensor:16"], table([bytes(40)]), 1, 10, item_loader="TokensLoader")

@@ -376,8 +376,8 @@ enum leat_documents { LEAT_DOCUMENTS_LINES = 0, LEAT_DOCUMENTS_PARAGRAPHS, LEAT_
 struct leat_open_options {
     size_t struct_size;
     const char *format;      /* NULL or "auto", or "leat", "folder", "idx", "coco", "yolo", "voc", "masks", "jsonl",
-                              * "megatron", "fasta", "fastq", "tar", "beton", "tfrecord", "mds", "npy", "npz",
-                              * "safetensors", "text", "events", "jodie", "tgn" */
+                              * "megatron", "fasta", "fastq", "tar", "beton", "tfrecord", "mds", "litdata", "npy",
+                              * "npz", "safetensors", "text", "events", "jodie", "tgn" */
     enum leat_labels labels; /* of a folder; AUTO: by sub-folder, if there are any */
     enum leat_recheck recheck;
     /* NULL, or a folder in which a folder of photos keeps, from process to process, the row indexes of its JPEGs and
@@ -421,11 +421,13 @@ struct leat_open_options {
     /* Of files of events, NULL or a file of NumPy (.npy) whose rows are the features of the events, in the order in
      * which these stand in the file; of "tgn" by `idx`. */
     const char *features;
+    /* Of chunks of LitData that hold tokens without borders: so many of them are a sample. 0: not said. */
+    uint64_t block;
 };
 #define LEAT_OPEN_OPTIONS_INIT                                                                                         \
     {                                                                                                                  \
         sizeof(struct leat_open_options), NULL, LEAT_LABELS_AUTO, LEAT_RECHECK_ALWAYS, NULL, NULL, LEAT_BAD_AUTO,      \
-            NULL, 0, NULL, NULL, false, NULL, 0, LEAT_DOCUMENTS_LINES, false, NULL                                     \
+            NULL, 0, NULL, NULL, false, NULL, 0, LEAT_DOCUMENTS_LINES, false, NULL, 0                                  \
     }
 
 /* Opens a file, a manifest or a folder of photos. Reads only headers and directories, and annotations.

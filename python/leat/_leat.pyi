@@ -229,6 +229,7 @@ class Dataset:
         documents: int,
         sort: bool,
         features: str | None,
+        block: int,
         /,
     ) -> Dataset: ...
     def count(self) -> int: ...

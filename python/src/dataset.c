@@ -52,9 +52,11 @@ static PyObject *dataset_open(PyTypeObject *type, PyObject *args)
     struct leat_field *fields = NULL;
     Py_ssize_t n_fields = 0;
     int labels, recheck, on_bad, documents, sort, rc = 0;
-    if (!PyArg_ParseTuple(args, "O!siiO&O&iO!O!ipO&:open", &PyList_Type, &path_list, &options.format, &labels, &recheck,
-                          py_path_or_none, &index_dir, py_path_or_none, &annotations, &on_bad, &PyList_Type,
-                          &class_list, &PyList_Type, &field_list, &documents, &sort, py_path_or_none, &features))
+    unsigned long long block;
+    if (!PyArg_ParseTuple(args, "O!siiO&O&iO!O!ipO&K:open", &PyList_Type, &path_list, &options.format, &labels,
+                          &recheck, py_path_or_none, &index_dir, py_path_or_none, &annotations, &on_bad, &PyList_Type,
+                          &class_list, &PyList_Type, &field_list, &documents, &sort, py_path_or_none, &features,
+                          &block))
         return NULL;
     const char **paths = py_strings_of(path_list, &n_paths), **classes = NULL;
     bool good = paths && (classes = py_strings_of(class_list, &options.n_classes)) &&
@@ -68,6 +70,7 @@ static PyObject *dataset_open(PyTypeObject *type, PyObject *args)
         options.on_bad = (enum leat_on_bad)on_bad;
         options.documents = (enum leat_documents)documents;
         options.sort = sort;
+        options.block = block;
         options.features = features ? PyBytes_AsString(features) : NULL;
         options.index_dir = index_dir ? PyBytes_AsString(index_dir) : NULL;
         options.annotations = annotations ? PyBytes_AsString(annotations) : NULL;
@@ -331,7 +334,7 @@ static PyObject *dataset_column(PyObject *self, PyObject *args)
 static PyMethodDef dataset_methods[] = {
     {"open", (PyCFunction)(void (*)(void))dataset_open, METH_VARARGS | METH_CLASS,
      "open(paths, format, labels, recheck, index_dir, annotations, on_bad, classes, fields, documents, sort, "
-     "features)"},
+     "features, block)"},
     {"count", dataset_count, METH_NOARGS, "count(): number of samples"},
     {"fields", dataset_fields, METH_NOARGS,
      "fields(): (name, kind, dtype, layout, flags, shape, role, normalized, pairs, item, columns) of each"},

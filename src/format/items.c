@@ -112,6 +112,12 @@ struct leat_items_file *leat_items_add_file(struct leat_items *t, const char *na
     return f;
 }
 
+bool leat_items_is_there(const char *path)
+{
+    struct stat st;
+    return !leat_io_is_remote(path) && !stat(path, &st) && S_ISREG(st.st_mode);
+}
+
 struct leat_item_column *leat_items_add_column(struct leat_items *t, const char *name, const char *encoding,
                                                struct leat_error *error)
 {

@@ -155,6 +155,8 @@ int leat_items_new(const char *path, const struct leat_source_vtable *v, struct 
                    struct leat_io_file **file, struct leat_error *error);
 /* A file of the folder; a name that leads out of it is CORRUPT. NULL: the error says why. */
 struct leat_items_file *leat_items_add_file(struct leat_items *items, const char *name, struct leat_error *error);
+/* Whether a file of that path is on this machine. */
+bool leat_items_is_there(const char *path);
 /* A column; its name becomes one of a field. NULL likewise. */
 struct leat_item_column *leat_items_add_column(struct leat_items *items, const char *name, const char *encoding,
                                                struct leat_error *error);

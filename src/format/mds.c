@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
@@ -313,13 +312,6 @@ static bool add_hashes(struct reader *r, struct leat_items_file *f, const struct
     return true;
 }
 
-/* Whether a file that is not compressed lies beside the one that is. */
-static bool is_there(const struct leat_items_file *f)
-{
-    struct stat st;
-    return !leat_io_is_remote(f->path) && !stat(f->path, &st) && S_ISREG(st.st_mode);
-}
-
 static bool take_file(struct reader *r)
 {
     static const struct {
@@ -333,7 +325,7 @@ static bool take_file(struct reader *r)
     const struct shard *s = &r->shard;
     struct leat_items_file *f = leat_items_add_file(r->items, s->raw.name, r->error);
     size_t i = 0;
-    if (f && s->zip.name && !is_there(f)) {
+    if (f && s->zip.name && !leat_items_is_there(f->path)) { /* else the decoded one is read */
         leat_free(f->path);
         r->items->n_files--;
         f = leat_items_add_file(r->items, s->zip.name, r->error);

@@ -127,6 +127,7 @@ struct leat_source_vtable {
     bool takes_classes; /* the options may name the classes of its annotations */
     bool judges;        /* has records that may be broken: `on_bad` applies, which is LEAT_BAD_RAISE if not said */
     bool timed;         /* its samples are events: the options `sort` and `features` apply */
+    bool takes_block;   /* the options may say how many tokens are a sample */
     bool takes_fields;  /* the options may choose fields of its files, and say what they are */
     /* Reads headers and directories only; annotations to their end. */
     int (*open)(const char *path, const struct leat_open_options *options, struct leat_source **out,

@@ -177,6 +177,9 @@ static int check_options(const struct leat_source_vtable *format, struct leat_op
     if (options->documents && format != &leat_format_text)
         return leat_fail(error, LEAT_E_INVALID, "documents is about the format \"text\", and this is \"%s\"",
                          format->name);
+    if (options->block && !format->takes_block)
+        return leat_fail(error, LEAT_E_INVALID, "block is about the tokens of \"litdata\", and this is \"%s\"",
+                         format->name);
     if ((options->sort || options->features) && !format->timed)
         return leat_fail(error, LEAT_E_INVALID,
                          "%s is about files of events (\"events\", \"jodie\", \"tgn\"), and the format here is \"%s\"",

@@ -63,3 +63,57 @@ def write_mds(folder: Path, shards: list[tuple[bytes, dict[str, Any]]]) -> Path:
     index = {"shards": [info for _, info in shards], "version": 2}
     (folder / "index.json").write_text(json.dumps(index, sort_keys=True))
     return folder
+
+
+def spec(tree: Any) -> Any:
+    """LitData's data_spec of a tree of dicts and lists."""
+    if isinstance(tree, dict):
+        return {
+            "type": "builtins.dict",
+            "context": json.dumps(list(tree)),
+            "children_spec": [spec(t) for t in tree.values()],
+        }
+    if isinstance(tree, list):
+        return {"type": "builtins.list", "context": "null", "children_spec": [spec(t) for t in tree]}
+    return {"type": None, "context": None, "children_spec": []}
+
+
+def batches(items: list[bytes], compress: Any, each: int) -> bytes:
+    """Items in LitData's frames of `each` of them."""
+    offsets = [0]
+    for one in items:
+        offsets.append(offsets[-1] + len(one))
+    groups = [items[i : i + each] for i in range(0, len(items), each)]
+    frames = [compress(b"".join(g)) for g in groups]
+    head = b"LDFZ01\0\0" + struct.pack("<HHIII", 1, 0, len(items), each, len(groups))
+    head += struct.pack(f"<{len(offsets)}I", *offsets)
+    at = len(head) + 24 * len(groups)
+    for k, (group, frame) in enumerate(zip(groups, frames, strict=True)):
+        head += struct.pack("<IIQII", k * each, len(group), at, len(frame), sum(map(len, group)))
+        at += len(frame)
+    return head + b"".join(frames)
+
+
+def write_litdata(
+    folder: Path, tree: Any, formats: list[str], chunks: list[tuple[str, bytes, Any]], **more: Any
+) -> Path:
+    """`chunks`: filename, bytes, and what index.json says of it beside the name."""
+    folder.mkdir(parents=True, exist_ok=True)
+    config = {
+        "chunk_bytes": None,
+        "chunk_size": 9,
+        "compression": None,
+        "compression_level": None,
+        "data_format": formats,
+        "data_spec": json.dumps([1, spec(tree)]),
+        "encryption": None,
+        "ipc_compression": None,
+        "item_loader": "PyTreeLoader",
+        "types": None,
+    }
+    index: dict[str, Any] = {"chunks": [], "config": config | more}
+    for name, data, says in chunks:
+        (folder / name).write_bytes(data)
+        index["chunks"].append({"chunk_bytes": len(data), "dim": None, "filename": name} | says)
+    (folder / "index.json").write_text(json.dumps(index))
+    return folder

@@ -38,4 +38,25 @@ MUTATIONS = [
         "if (k->frame > x->n_frames ||",
         ("py:test_mds.py::test_the_index_is_kept_and_made_anew_when_a_shard_changes",),
     ),
+    Mutation(
+        "a sample may claim to decode to any size",
+        "src/format/items_index.c",
+        "|| bytes > LEAT_ITEMS_DECODED))",
+        "|| false))",
+        ("py:test_litdata.py::test_frames_that_claim_too_much_are_refused",),
+    ),
+    Mutation(
+        "the size of a leaf of fixed size is not compared",
+        "src/format/items_index.c",
+        "if ((c->fixed && length != c->fixed) || length > end - bodies - used)",
+        "if (length > end - bodies - used)",
+        ("py:test_litdata.py::test_a_folder_that_lies_is_an_error",),
+    ),
+    Mutation(
+        "rows of tokens go beyond their chunk",
+        "src/format/litdata.c",
+        "f->samples = tokens / r->block;",
+        "f->samples = tokens / r->block + 1;",
+        ("py:test_litdata.py::test_tokens_are_rows_of_a_block",),
+    ),
 ]

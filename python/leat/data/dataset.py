@@ -512,6 +512,7 @@ def _open_one(
     documents: str = "line",
     sort: bool = False,
     features: str | None = None,
+    block: int = 0,
 ) -> Dataset:
     handle = _leat.Dataset.open(
         [os.fsencode(p) for p in ([path] if isinstance(path, str) else path)],
@@ -526,9 +527,10 @@ def _open_one(
         check.choice("documents", documents, DOCUMENTS),
         sort,
         features,
+        block,
     )
     options = (format, labels, index_dir, recheck, annotations, on_bad, classes, fields, documents, sort, features)
-    return Dataset(handle, ("open", path, *options))
+    return Dataset(handle, ("open", path, *options, block))
 
 
 def _unpickle_open(path: str | list[str], *args: Any) -> Dataset:
@@ -709,6 +711,7 @@ def open(  # noqa: A001
     documents: str = "line",
     sort: bool = False,
     features: str | os.PathLike[str] | None = None,
+    block: int | None = None,
     fill: Mapping[str, Any] | None = None,
     genes: Sequence[str] | str | None = None,
     gene_key: str | None = None,
@@ -726,9 +729,9 @@ def open(  # noqa: A001
             ``{"image": "train-images-idx3-ubyte.gz", "label": "train-labels-idx1-ubyte.gz"}`` gives the fields
             ``image`` and ``label``, and ``name.field`` for entries with several fields, as :func:`leat.zip` does.
         format: ``"auto"``, ``"leat"``, ``"folder"``, ``"idx"``, ``"coco"``, ``"yolo"``, ``"voc"``, ``"masks"``,
-            ``"jsonl"``, ``"megatron"``, ``"fasta"``, ``"fastq"``, ``"tar"``, ``"mds"``, ``"beton"``, ``"tfrecord"``,
-            ``"npy"``, ``"npz"``, ``"safetensors"``, ``"parquet"``, ``"arrow"``, ``"text"`` (plain text, field ``text``),
-            ``"events"``, ``"jodie"``, ``"tgn"`` (``docs/events.md``),
+            ``"jsonl"``, ``"megatron"``, ``"fasta"``, ``"fastq"``, ``"tar"``, ``"mds"``, ``"litdata"``, ``"beton"``,
+            ``"tfrecord"``, ``"npy"``, ``"npz"``, ``"safetensors"``, ``"parquet"``, ``"arrow"``, ``"text"`` (plain
+            text, field ``text``), ``"events"``, ``"jodie"``, ``"tgn"`` (``docs/events.md``),
             ``"h5ad"``, ``"zarr"``, ``"10x"``, ``"scdl"``, ``"hdf5"`` (``docs/cells.md``),
             ``"hf"``, ``"lance"`` or ``"array_record"`` (``docs/formats.md``).
         labels: of a folder, ``"auto"`` (by sub-folder if there is one), ``"folders"``, or ``"none"``.
@@ -771,6 +774,7 @@ def open(  # noqa: A001
             time stay in the order of the file.
         features: of files of events, the path of an array of ``numpy.save``, which becomes the field ``feat``: a row
             for each event in the order of the file; of ``"tgn"`` by ``idx``.
+        block: of LitData's chunks of tokens, how many are a sample: ``block=2048``. Its files do not say it.
         fill: for Parquet and Arrow, the substitute for the missing values of columns: ``{"year": -1, "title": ""}``. A
             sample with a missing value is an error else, but for NaN among floats and null in JSON; to ``where`` it is
             NULL.
@@ -847,6 +851,7 @@ def open(  # noqa: A001
         "documents": documents,
         "sort": check.flag("sort", sort),
         "features": None if features is None else _absolute(features),
+        "block": 0 if block is None else check.integer("block", block, 1),
     }
     if isinstance(src, Mapping):
         from .made import zipped
