@@ -234,19 +234,19 @@ static int ready_view(struct leat_items *t, struct leat_items_file *f, struct le
     return rc;
 }
 
-static int ready_photos(struct leat_items *t, size_t field, const struct leat_open_options *options,
-                        struct leat_error *error)
+struct photos {
+    const struct leat_items *items;
+    size_t column;
+};
+
+static int place_of_photo(void *user, uint64_t sample, struct leat_photo_place *out, struct leat_error *error)
 {
-    struct leat_photo_files *p = &t->origins[field].photos;
-    struct leat_open_options o = *options;
-    const size_t room = strlen(t->folder) + LEAT_FIELD_NAME + 2;
-    if (!(p->root = leat_alloc(room)))
-        return no_memory(t->index_path, error);
-    snprintf(p->root, room, "%s#%s", t->folder, t->fields[field].name);
-    p->recheck = options->recheck;
-    p->listing.n_files = (size_t)t->source.count;
-    o.index_dir = NULL; /* nothing is written that names a photo */
-    return leat_photo_files_ready(p, &o, error);
+    const struct photos *p = user;
+    const struct leat_items_file *f = leat_items_find(p->items, sample);
+    struct leat_item_place at;
+    const int rc = leat_items_place(p->items, p->column, sample, &at, error);
+    *out = (struct leat_photo_place){f->path, f->mtime_ns, at.begin, at.length};
+    return rc;
 }
 
 static int open_items(struct leat_items *t, const struct leat_open_options *options, struct leat_error *error)
@@ -261,7 +261,8 @@ static int open_items(struct leat_items *t, const struct leat_open_options *opti
         rc = ready_view(t, &t->files[i], error);
     for (size_t i = 0; i < t->source.n_fields && !rc; i++)
         if (t->fields[i].kind == LEAT_KIND_IMAGE && t->storage[i] == LEAT_STORAGE_EXTENT)
-            rc = ready_photos(t, i, options, error);
+            rc = leat_photo_files_within(&t->origins[i].photos, t->index_path, t->fields[i].name, t->source.count,
+                                         options, place_of_photo, &(struct photos){t, t->origins[i].column}, error);
     return rc ? rc : leat_items_sum(t, options, error);
 }
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
-from test_tar import PEERS, described, same
+from test_files_of_others import PEERS, described, same
 
 import leat
 
