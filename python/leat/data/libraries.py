@@ -105,6 +105,11 @@ class Records:
             self._reader = module.ArrayRecordReader(self._path)
         return self._reader
 
+    def read_fields(
+        self, positions: np.ndarray[Any, Any], names: Sequence[str], may_lack: bool = False
+    ) -> dict[str, Any]:
+        return self.read(positions)
+
     def read(self, positions: np.ndarray[Any, Any]) -> dict[str, Any]:
         check_stamp(self._path, self._stamp)
         found: list[Any] = list(self._opened().read(positions.tolist()))
