@@ -104,6 +104,7 @@ if [ "$tests" ]; then
     pip_install test 'pytest>=9' pytest-xdist hypothesis mypy ruff scipy matplotlib
     pip_install numba numba
     pip_install cells 'h5py>=3.12' 'zarr>=3'
+    pip_install libraries 'pylance>=14' 'array_record>=0.8'
     pip_install text 'tokenizers>=0.20' 'tiktoken>=0.8' 'pyarrow>=16' datasets jinja2
 fi
 if [ "$level" = shards ]; then
