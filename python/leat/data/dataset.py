@@ -851,7 +851,7 @@ def open(  # noqa: A001
         "documents": documents,
         "sort": check.flag("sort", sort),
         "features": None if features is None else _absolute(features),
-        "block": 0 if block is None else check.integer("block", block, 1),
+        "block": None if block is None else check.integer("block", block, 1),
     }
     if isinstance(src, Mapping):
         from .made import zipped
@@ -872,6 +872,7 @@ def open(  # noqa: A001
             f"fill is for columns of Parquet and Arrow with missing values, and {paths[0]} is of neither format"
         )
     options["fields"] = _schema.wanted(fields)
+    options["block"] = options["block"] or 0
     paths = [_absolute(p) for p in paths]
     dataset = _open_one(paths[0] if len(paths) == 1 else paths, **options)
     if notice := dataset._handle.notice():
