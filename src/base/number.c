@@ -103,8 +103,9 @@ size_t leat_number_read(const char *text, size_t n, enum leat_number_form form, 
     } else {
         out->value = read_slowly(text, i);
     }
-    out->is_whole &= significant < EXACT_DIGITS || (significant == EXACT_DIGITS && mantissa <= INT64_MAX);
+    out->is_whole &=
+        significant < EXACT_DIGITS || (significant == EXACT_DIGITS && mantissa <= (uint64_t)INT64_MAX + negative);
     if (out->is_whole)
-        out->whole = negative ? -(int64_t)mantissa : (int64_t)mantissa;
+        out->whole = negative ? -(int64_t)(mantissa - 1) - 1 : (int64_t)mantissa;
     return i;
 }

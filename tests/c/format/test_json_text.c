@@ -46,6 +46,10 @@ TEST(whole_numbers_are_told_from_others)
     assert_true(n.is_whole && n.whole == -INT64_C(900000000000000001));
     leat_number_read("-9223372036854775807", 20, LEAT_NUMBER_JSON, &n);
     assert_true(n.is_whole && n.whole == -INT64_MAX);
+    leat_number_read("-9223372036854775808", 20, LEAT_NUMBER_JSON, &n);
+    assert_true(n.is_whole && n.whole == INT64_MIN);
+    leat_number_read("-9223372036854775809", 20, LEAT_NUMBER_JSON, &n);
+    assert_false(n.is_whole);
     leat_number_read("9.0", 3, LEAT_NUMBER_JSON, &n);
     assert_false(n.is_whole);
     leat_number_read("1e3", 3, LEAT_NUMBER_JSON, &n);
