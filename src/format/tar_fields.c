@@ -217,16 +217,16 @@ static int add_chosen(struct make *m, char names[][LEAT_FIELD_NAME])
     const struct leat_tar *t = m->tar;
     for (size_t i = 0; i < m->options->n_fields; i++) {
         const struct leat_field *wish = &m->options->fields[i];
-        size_t e = 0;
-        while (e < t->n_endings && strcmp(names[e], wish->name) != 0)
-            e++;
+        size_t e;
+        int rc = leat_wanted_locate(names, t->n_endings, wish->name, t->source.path, &e, m->error);
+        if (rc)
+            return rc;
         if (e == t->n_endings && !strcmp(wish->name, "name") && !wish->kind)
             continue; /* it is always there */
         if (e == t->n_endings)
             return leat_fail(m->error, LEAT_E_INVALID, "no file in %s%s ends in .%s, which fields names",
                              t->source.path, t->n_files > 1 ? " and the other tars" : "", wish->name);
-        const int rc = add_value(m, (uint16_t)e, names[e], wish);
-        if (rc)
+        if ((rc = add_value(m, (uint16_t)e, names[e], wish)))
             return rc;
     }
     return LEAT_OK;
@@ -238,9 +238,14 @@ static int add_fields(struct make *m, char names[][LEAT_FIELD_NAME])
     int rc = LEAT_OK;
     char valid[LEAT_FIELD_NAME + 8];
     for (size_t e = 0; e < t->n_endings && !rc; e++)
-        if (!leat_field_name_add(names[e], t->endings[e], strlen(t->endings[e])))
-            rc = leat_fail(m->error, LEAT_E_INVALID, "%s: the ending \"%s...\" of files is longer than %d bytes",
-                           t->source.path, names[e], LEAT_FIELD_NAME - 1);
+        if (!leat_field_name_add(names[e], t->endings[e], strlen(t->endings[e]))) {
+            if (!m->options->n_fields)
+                rc = leat_fail(m->error, LEAT_E_INVALID,
+                               "%s: the ending \"%s...\" of files is longer than %d bytes: name the fields to take "
+                               "without it, as in fields=[...]",
+                               t->source.path, names[e], LEAT_FIELD_NAME - 1);
+            names[e][0] = 0;
+        }
     if (!rc && m->options->n_fields)
         rc = add_chosen(m, names);
     for (size_t e = 0; e < t->n_endings && !rc && !m->options->n_fields; e++)

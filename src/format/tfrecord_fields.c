@@ -173,9 +173,10 @@ static int add_chosen(struct leat_tfrecord *t, char names[][LEAT_FIELD_NAME], co
     int rc = LEAT_OK;
     for (size_t i = 0; i < options->n_fields && !rc; i++) {
         const struct leat_field *wish = &options->fields[i];
-        size_t c = 0;
-        while (c < t->n_columns && strcmp(names[c], wish->name) != 0)
-            c++;
+        size_t c;
+        rc = leat_wanted_locate(names, t->n_columns, wish->name, t->source.path, &c, error);
+        if (rc)
+            break;
         rc = c < t->n_columns ? add_value(t, c, names[c], wish, error)
                               : leat_fail(error, LEAT_E_INVALID,
                                           "no record in %s%s has a feature \"%s\", which fields "
@@ -192,9 +193,14 @@ int leat_tfrecord_make_fields(struct leat_tfrecord *t, const struct leat_open_op
     char valid[LEAT_FIELD_NAME + 8];
     int rc = names ? join_columns(t, error) : no_memory(t, error);
     for (size_t c = 0; c < t->n_columns && !rc; c++)
-        if (!leat_field_name_add(names[c], t->texts[c], strlen(t->texts[c])))
-            rc = leat_fail(error, LEAT_E_INVALID, "%s: the name \"%s...\" of a feature is longer than %d bytes",
-                           t->source.path, names[c], LEAT_FIELD_NAME - 1);
+        if (!leat_field_name_add(names[c], t->texts[c], strlen(t->texts[c]))) {
+            if (!options->n_fields)
+                rc = leat_fail(error, LEAT_E_INVALID,
+                               "%s: the name \"%s...\" of a feature is longer than %d bytes: name the fields to take "
+                               "without it, as in fields=[...]",
+                               t->source.path, names[c], LEAT_FIELD_NAME - 1);
+            names[c][0] = 0;
+        }
     if (!rc && options->n_fields)
         rc = add_chosen(t, names, options, error);
     for (size_t c = 0; c < t->n_columns && !rc && !options->n_fields; c++)

@@ -35,6 +35,23 @@ bool leat_wanted_find(const struct leat_open_options *options, const char *name,
     return !options->n_fields || *wish;
 }
 
+int leat_wanted_locate(char (*names)[LEAT_FIELD_NAME], size_t n, const char *name, const char *path, size_t *out,
+                       struct leat_error *error)
+{
+    *out = n;
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(names[i], name) != 0)
+            continue;
+        if (*out < n)
+            return leat_fail_at(error, LEAT_E_INVALID, path, LEAT_NO_OFFSET,
+                                "two fields of %s have the name \"%s\", as each byte that no name has becomes '_': "
+                                "neither can be chosen",
+                                path, name);
+        *out = i;
+    }
+    return LEAT_OK;
+}
+
 static bool shape_fits(const struct leat_field *f)
 {
     uint64_t bytes = leat_dtype_size(f->dtype);

@@ -19,6 +19,10 @@ bool leat_field_name_add(char out[LEAT_FIELD_NAME], const char *part, size_t len
 /* What is asked for under a name, in *wish: NULL, nothing is, as no field is named. False: others are, and this one is
  * not. */
 bool leat_wanted_find(const struct leat_open_options *options, const char *name, const struct leat_field **wish);
+/* The one of n names of fields that is asked for, in *out; n: there is none. An empty one is nobody's. INVALID: two are
+ * equal. */
+int leat_wanted_locate(char (*names)[LEAT_FIELD_NAME], size_t n, const char *name, const char *path, size_t *out,
+                       struct leat_error *error);
 /* Whether a field is said to be something, and not only chosen. */
 static inline bool leat_wanted_says(const struct leat_field *wish)
 {

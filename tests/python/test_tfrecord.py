@@ -116,6 +116,16 @@ def test_fields_choose_and_say_what_bytes_are(tmp_path: Path) -> None:
     assert "a.tfrecord" in str(caught.value) and "byte" in str(caught.value)
 
 
+def test_features_whose_names_no_field_has_are_left_out_by_fields(tmp_path: Path) -> None:
+    path = tmp_path / "a.tfrecord"
+    path.write_bytes(records([{"a": 1, "x" * 70: 2, "b c": 3, "b/c": 4}]))
+    with pytest.raises(leat.Error, match="longer than 63 bytes.*fields="):
+        leat.open(path)
+    assert leat.open(path, fields=["a"])[0] == {"a": 1}
+    with pytest.raises(leat.Error, match='two fields of .*a.tfrecord have the name "b_c"'):
+        leat.open(path, fields=["b_c"])
+
+
 def test_lists_of_texts_are_left_out_by_name(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tfrecord", records([{"a": 1, "tags": [b"x", b"y"]}]))
     with pytest.raises(leat.Error, match='"tags".*lists.*fields='):
