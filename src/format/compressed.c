@@ -221,6 +221,11 @@ int leat_compressed_pass(struct leat_io_file *file, enum leat_compression compre
     return rc;
 }
 
+bool leat_compressed_swells(const struct leat_io_file *file, uint64_t bytes)
+{
+    return bytes / 32 > (UINT64_C(4) << 20) + file->size;
+}
+
 int leat_compressed_open(struct leat_io_file *file, enum leat_compression compression, const char *place,
                          const struct leat_frame *frames, size_t n_frames, uint64_t copy_bytes,
                          struct leat_io_file **out, struct leat_error *error)

@@ -51,6 +51,9 @@ int leat_compressed_read(struct leat_io_file *file, enum leat_compression compre
 int leat_compressed_pass(struct leat_io_file *file, enum leat_compression compression,
                          int (*sink)(void *user, const uint8_t *bytes, size_t n, struct leat_error *error), void *user,
                          struct leat_error *error);
+/* Few compressed bytes may stand for any number of samples: what a format keeps of those of a compressed file is at
+ * most 32 times the bytes of the file, and 128 MiB. Whether `bytes` are more. */
+bool leat_compressed_swells(const struct leat_io_file *file, uint64_t bytes);
 /* Opens it with the frames that an index kept. CORRUPT: its copy is not there. */
 int leat_compressed_open(struct leat_io_file *file, enum leat_compression compression, const char *place,
                          const struct leat_frame *frames, size_t n_frames, uint64_t copy_bytes,

@@ -32,6 +32,16 @@ static struct leat_kept shape(void)
                                            [FRAMES] = {.each = sizeof(struct leat_frame)}}};
 }
 
+/* Whether a field can have it: no dimension is 0 but the first, and a row has a size. */
+static bool is_shape(const struct leat_tar_shape *s)
+{
+    uint64_t bytes = leat_dtype_size((enum leat_dtype)s->dtype);
+    bool good = bytes && s->ndim <= LEAT_MAX_DIMS && s->most <= INT64_MAX;
+    for (unsigned d = 1; good && d < s->ndim; d++)
+        good = s->shape[d] && leat_mul_u64(bytes, s->shape[d], &bytes) && bytes <= INT64_MAX;
+    return good && leat_mul_u64(bytes, s->most > 1 ? s->most : 1, &bytes) && bytes <= INT64_MAX;
+}
+
 /* Whether each number of an index lies where it belongs; it may be mapped. */
 static int check(void *user)
 {
@@ -54,8 +64,7 @@ static int check(void *user)
             return LEAT_E_CORRUPT;
     }
     for (uint64_t i = 0; i < x->n_shapes; i++) {
-        const struct leat_tar_shape *s = &x->shapes[i];
-        if (s->ending >= x->n_endings || !leat_dtype_size((enum leat_dtype)s->dtype) || s->ndim > LEAT_MAX_DIMS)
+        if (x->shapes[i].ending >= x->n_endings || !is_shape(&x->shapes[i]))
             return LEAT_E_CORRUPT;
     }
     return LEAT_OK;

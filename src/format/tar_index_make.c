@@ -34,6 +34,7 @@ struct maker {
     uint64_t keys_n, text_n;
     /* the file that is being read */
     bool leaves_out, is_array, apart; /* `apart`: a tar has ended since the last sample */
+    uint64_t header;
     struct leat_tar_member member;
     uint8_t head[NPY_HEAD];
     size_t n_head, head_wanted;
@@ -159,6 +160,7 @@ static int begin(void *user, const struct leat_tar_found *f, uint64_t *wanted, s
     if (rc)
         return rc;
     m->member = (struct leat_tar_member){.place = f->at / 512 << 16 | ending, .facts = f->size << 16};
+    m->header = f->header;
     m->n_head = 0;
     m->has_header = false;
     m->fault = NULL;
@@ -238,11 +240,23 @@ static int find_shape(struct maker *m, size_t ending, size_t *out, struct leat_e
     return LEAT_OK;
 }
 
+static bool swells(const struct maker *m)
+{
+    const struct leat_tar_index *x = m->index;
+    const uint64_t bytes = x->count * sizeof *m->samples + x->n_members * sizeof *m->members + m->keys_n;
+    return m->asked->compression && leat_compressed_swells(m->asked->file, bytes);
+}
+
 static int end(void *user, struct leat_error *error)
 {
     struct maker *m = user;
     if (m->leaves_out)
         return LEAT_OK;
+    if (swells(m))
+        return leat_fail_at(error, LEAT_E_CORRUPT, m->path, (int64_t)m->header,
+                            "%s has far more files by byte %" PRIu64 " of what is decoded than its bytes should hold: "
+                            "it is damaged; if they are right, decompress it",
+                            m->path, m->header);
     const size_t ending = leat_tar_ending_of(&m->member);
     struct leat_tar_ending *e = &m->endings[ending];
     const uint64_t size = leat_tar_bytes(&m->member);

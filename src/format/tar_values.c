@@ -73,6 +73,8 @@ int leat_tar_compute(struct leat_source *source, const size_t *fields, size_t n_
     for (; i < n && !rc; i += !rc) {
         if (leat_values_cancelled(out))
             rc = leat_fail(error, LEAT_E_CANCELLED, "reading was cancelled");
+        else if (!i || leat_tar_file_of(m.tar, samples[i]) != m.of)
+            rc = leat_their_file_check(&leat_tar_file_of(m.tar, samples[i])->file, error);
         for (size_t k = 0; k < n_fields && !rc; k++)
             rc = make(&m, fields[k], samples[i], out, k, i, error);
     }

@@ -315,12 +315,10 @@ static void count_place(struct maker *m, const struct leat_place *place)
     c->texts += leat_utf8_check(bytes, length) == length && !memchr(bytes, 0, length);
 }
 
-/* Few compressed bytes may stand for any number of records: what is known of them has at most 32 times the bytes of the
- * file, and 128 MiB. */
 static bool swells(const struct maker *m)
 {
     const uint64_t bytes = m->n_places * sizeof *m->places + m->count * sizeof *m->starts;
-    return m->asked->compression && bytes / 32 > (UINT64_C(4) << 20) + m->asked->file->size;
+    return m->asked->compression && leat_compressed_swells(m->asked->file, bytes);
 }
 
 /* Drops features without a list: nobody has such a value. */
@@ -492,7 +490,10 @@ bool leat_tfrecord_index_fits(const struct leat_places *p)
 {
     const struct leat_tfrecord_column *c = p->columns;
     bool good = p->starts && p->width <= LEAT_TFRECORD_COLUMNS;
-    for (uint64_t i = 0; good && i < p->width; i++)
+    for (uint64_t i = 0; good && i < p->width; i++) {
         good = c[i].name < p->text_bytes;
+        for (unsigned k = 0; good && k < 4; k++) /* no list has more values than the file has bytes */
+            good = c[i].kinds[k].n <= p->count && c[i].kinds[k].most <= p->bytes && p->bytes <= INT64_MAX / 8;
+    }
     return good;
 }

@@ -52,7 +52,7 @@ static int unpack(struct maker *m, size_t field, uint64_t sample, const struct l
     const struct leat_field *f = &m->t->fields[field];
     const size_t each = leat_dtype_size(f->dtype);
     const uint64_t n = leat_tfrecord_count_of(at);
-    uint64_t step = 1, value, done = 0;
+    uint64_t step = 1, value = 0, done = 0;
     for (unsigned d = f->shape[0] < 0; d < f->ndim; d++)
         step *= (uint64_t)f->shape[d];
     if (f->shape[0] < 0 ? n % step : n != step)

@@ -7,7 +7,9 @@ import os
 import pickle
 import tarfile
 import time
+import zlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -169,6 +171,15 @@ def test_names_that_no_field_has_are_changed(tmp_path: Path) -> None:
 # ---- the index -----------------------------------------------------------------------------------
 
 
+def test_files_whose_names_no_field_has_are_left_out_by_fields(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tar", [("a.txt", b"1"), ("a." + "x" * 70, b"2"), ("a.b c", b"3"), ("a.b+c", b"4")])
+    with pytest.raises(leat.Error, match="longer than 63 bytes.*fields="):
+        leat.open(path)
+    assert leat.open(path, fields=["txt"])[0] == {"txt": "1", "name": "a"}
+    with pytest.raises(leat.Error, match='two fields of .*a.tar have the name "b_c"'):
+        leat.open(path, fields=["b_c"])
+
+
 def test_a_changed_tar_is_indexed_anew(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tar", [("a.txt", b"1"), ("b.txt", b"2")])
     ds = leat.open(path)
@@ -262,6 +273,35 @@ def test_a_bomb_ends_in_bounded_memory(tmp_path: Path) -> None:
     bomb = gzip.compress(header(b"a.txt", b"\x80" + bytes(6) + (1 << 33).to_bytes(5, "big")) + bytes(1 << 20))
     with pytest.raises(leat.Error, match=r"a\.tar\.gz.*decompress it"):
         leat.open(write(tmp_path / "a.tar.gz", bomb))
+
+
+def test_a_bomb_of_keys_ends_in_bounded_memory(tmp_path: Path) -> None:
+    name = b"d" * 4000 + b".txt"
+    one = header(b"long", b"%011o\0" % len(name), kind=b"L") + name + bytes(-len(name) % 512)
+    one += header(b"x", b"00000000000\0") + bytes(512)
+    packer = zlib.compressobj(1, wbits=31)
+    bomb = b"".join(packer.compress(one * 1000) for _ in range(60)) + packer.flush()
+    with pytest.raises(leat.Error, match=r"a\.tar\.gz has far more files by byte .*decompress it"):
+        leat.open(write(tmp_path / "a.tar.gz", bomb))
+    assert sorted(f.name for f in tmp_path.iterdir()) == ["a.tar.gz"]
+
+
+def frames_of(data: bytes) -> bytes:
+    """Frames of zstd of 1 KiB each, stored as they are, and without checksums."""
+    parts = [data[k : k + 1024] for k in range(0, len(data), 1024)]
+    head = b"\x28\xb5\x2f\xfd\xa0"
+    return b"".join(head + len(p).to_bytes(4, "little") + (len(p) << 3 | 1).to_bytes(3, "little") + p for p in parts)
+
+
+@pytest.mark.parametrize(("kind", "packed"), [("zst", frames_of), ("gz", gzip.compress)])
+def test_an_array_of_a_compressed_tar_that_has_changed_is_an_error(kind: str, packed: Any, tmp_path: Path) -> None:
+    path = write(tmp_path / f"a.tar.{kind}", packed(tar([(f"{i}.npy", npy(np.full(300, i))) for i in range(4)])))
+    ds = leat.open(path)
+    assert ds[1]["npy"][0] == 1
+    path.write_bytes(packed(tar([(f"{i}.npy", npy(np.full(300, 7 + i))) for i in range(4)])))
+    os.utime(path, ns=(1, 1))
+    with pytest.raises(leat.Error, match="was changed after it was opened.*field .npy"):
+        ds[2]
 
 
 def test_a_tar_within_a_tar_is_bytes(tmp_path: Path) -> None:

@@ -145,6 +145,38 @@ TEST(an_index_finds_the_files_of_a_sample)
     free(m.bytes);
 }
 
+TEST(a_kept_index_of_shapes_that_no_field_has_is_refused)
+{
+    char folder[PATH_MAX], path[PATH_MAX + 16], kept[PATH_MAX + 32];
+    struct made m = sample_tar();
+    struct leat_io_file *file;
+    struct leat_compressed made;
+    struct leat_tar_index x, again;
+    files_folder(folder);
+    files_write(folder, "a.tar", m.bytes, m.n);
+    snprintf(path, sizeof path, "%s/a.tar", folder);
+    snprintf(kept, sizeof kept, "%s.leat-index", path);
+    assert_int_equal(leat_io_open(path, &file, NULL), LEAT_OK);
+    assert_int_equal(leat_tar_index_make(&(struct leat_tar_making){.file = file}, &made, &x, NULL), LEAT_OK);
+    struct leat_tar_shape *shape = x.own[5], was = *shape;
+    for (int i = 0; i < 5; i++) {
+        *shape = was;
+        shape->ndim = i ? 2 : 1;
+        shape->shape[1] = i == 1 ? 0 : i == 2 ? UINT64_MAX / 2 : i == 3 ? INT64_MAX / 8 : 1;
+        shape->most = i == 3 ? 4 : i == 4 ? UINT64_MAX : shape->most;
+        assert_true(leat_tar_index_save(&x, kept, file));
+        const bool loaded = leat_tar_index_load(&again, kept, file, false);
+        assert_int_equal(loaded, i == 0);
+        if (loaded)
+            leat_tar_index_destroy(&again);
+    }
+    leat_tar_index_destroy(&x);
+    leat_io_release(made.file);
+    leat_io_release(file);
+    files_remove(folder);
+    free(m.bytes);
+}
+
 /* Opens the tar and reads all of it. */
 static int read_all(const char *path, struct leat_error *error)
 {

@@ -84,6 +84,13 @@ TEST(a_pass_finds_the_places_and_hashes_of_values)
     const struct leat_tfrecord_making making = {.file = file};
     assert_int_equal(leat_tfrecord_index_make(&making, &made, &p, NULL), LEAT_OK);
     assert_true(leat_tfrecord_index_fits(&p));
+    struct leat_tfrecord_column *lists = (struct leat_tfrecord_column *)p.own[0] + 1; /* as a lying index has them */
+    lists->kinds[LEAT_TFRECORD_INTS].most = m.n + 1;
+    assert_false(leat_tfrecord_index_fits(&p));
+    lists->kinds[LEAT_TFRECORD_INTS].most = 3;
+    lists->kinds[LEAT_TFRECORD_INTS].n = 3;
+    assert_false(leat_tfrecord_index_fits(&p));
+    lists->kinds[LEAT_TFRECORD_INTS].n = 2;
     assert_int_equal(p.count, 2);
     assert_int_equal(p.width, 4);
     assert_string_equal(p.text + ((const struct leat_tfrecord_column *)p.columns)[3].name, "n");
