@@ -225,6 +225,8 @@ LYING = {
     "a text of 2 MiB": GOOD + pax({"path": "b" * (2 << 20)}) + member(b"b.txt", b"2"),
     "a sparse file": GOOD + member(b"b.txt", b"2", kind=b"S"),
     "a sparse file by pax": GOOD + pax({"GNU.sparse.major": "1", "GNU.sparse.minor": "0"}) + member(b"b.txt", b"2"),
+    "a cut behind a text": (GOOD + pax({"path": "b.txt"})),
+    "a cut behind a long name": (GOOD + member(b"long", b"b.txt\0", kind=b"L"))[:-500],
     "a text that is cut": GOOD + pax({"path": "b" * 5000})[:2000],
     "noise behind the end": GOOD + END + os.urandom(0) + b"noise" * 300,
     "too many endings": b"".join(member(b"a.e%d" % i, b"") for i in range(300)),
