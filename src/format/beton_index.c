@@ -166,7 +166,8 @@ struct pass {
     uint64_t n_table;
     struct leat_place *at; /* of all samples */
     uint8_t *rows, *piece;
-    uint64_t done, looked; /* bytes of values */
+    uint64_t piece_at, piece_bytes; /* what of the file stands there */
+    uint64_t done, looked;          /* bytes of values */
 };
 
 static int no_memory(struct pass *p)
@@ -283,6 +284,22 @@ static int look(struct pass *p, uint64_t bytes)
     return LEAT_OK;
 }
 
+/* The next n bytes of a value. Where a request costs as much as a megabyte, those behind them are read along: mostly
+ * they are of the next values. */
+static int read_piece(struct pass *p, uint64_t at, uint64_t n, const uint8_t **out)
+{
+    const uint64_t left = p->layout->table - at, ahead = left < PIECE ? left : PIECE;
+    int rc = LEAT_OK;
+    if (at < p->piece_at || n > p->piece_bytes || at - p->piece_at > p->piece_bytes - n) {
+        p->piece_bytes = 0;
+        rc = leat_io_read(p->file, at, leat_io_is_remote(p->file->path) ? ahead : n, p->piece, p->error);
+        p->piece_at = at;
+        p->piece_bytes = rc ? 0 : leat_io_is_remote(p->file->path) ? ahead : n;
+    }
+    *out = p->piece + (at - p->piece_at);
+    return rc;
+}
+
 static int sum_place(struct pass *p, const struct leat_beton_column *c, struct leat_place *at)
 {
     struct leat_hash_pieces hash;
@@ -300,12 +317,13 @@ static int sum_place(struct pass *p, const struct leat_beton_column *c, struct l
     uint64_t end = at->length;
     for (uint64_t done = 0; done < end && !rc; done += PIECE) {
         const uint64_t n = end - done < PIECE ? end - done : PIECE;
-        if ((rc = leat_io_read(p->file, at->offset + done, n, p->piece, p->error)))
+        const uint8_t *piece;
+        if ((rc = read_piece(p, at->offset + done, n, &piece)))
             break;
         const bool last = c->type == LEAT_BETON_JSON && done + n == end; /* with the NUL, which its size counts */
-        if (last && p->piece[n - 1])
+        if (last && piece[n - 1])
             return damaged(p->file, at->offset, "a JSON does not end with a zero byte", p->error);
-        leat_hash_add(&hash, p->piece, (size_t)(n - last));
+        leat_hash_add(&hash, piece, (size_t)(n - last));
         rc = look(p, n);
     }
     at->length -= c->type == LEAT_BETON_JSON;

@@ -14,6 +14,7 @@ import numpy as np
 import pack_support
 import pytest
 from beton_made import BYTES, FLOAT, INT, JSON, NDARRAY, RGB, TENSOR, Made, array_arguments
+from http_support import Server
 from PIL import Image
 
 import leat
@@ -100,6 +101,15 @@ def test_columns_are_found_as_numpy_aligns_them(tmp_path: Path) -> None:
                 assert sample[f"f{k}"] == want[kind]
             else:
                 assert sample[f"f{k}"].tobytes() == b"abc"
+
+
+def test_opening_over_http_asks_for_many_values_at_a_time(tmp_path: Path) -> None:
+    made = Made([("raw", BYTES, b"")], [[b"%d" % i * 9] for i in range(200)])
+    with Server({"a.beton": bytes(made.bytes)}) as server:
+        ds = leat.open(server.url("a.beton"))
+        assert server.requests < 30
+        assert ds.fingerprint == leat.open(write(tmp_path / "a.beton", made.bytes)).fingerprint
+        assert ds[99]["raw"] == b"99" * 9
 
 
 def test_a_file_without_samples_or_values_is_one(tmp_path: Path) -> None:
