@@ -45,6 +45,15 @@ static int read_place(struct maker *m, const struct leat_tfrecord_file *f, const
     return leat_io_read(m->file, at->offset, at->length, m->buffer, error);
 }
 
+/* Whether a list of n numbers is a value of the field. */
+static bool has_room(const struct leat_field *f, uint64_t n)
+{
+    uint64_t step = 1;
+    for (unsigned d = f->shape[0] < 0; d < f->ndim; d++)
+        step *= (uint64_t)f->shape[d];
+    return f->shape[0] < 0 ? n % step == 0 : n == step;
+}
+
 /* Unpacks the numbers of a list, which has so many. */
 static int unpack(struct maker *m, size_t field, uint64_t sample, const struct leat_place *at, struct leat_values *out,
                   size_t k, size_t i, struct leat_error *error)
@@ -52,10 +61,8 @@ static int unpack(struct maker *m, size_t field, uint64_t sample, const struct l
     const struct leat_field *f = &m->t->fields[field];
     const size_t each = leat_dtype_size(f->dtype);
     const uint64_t n = leat_tfrecord_count_of(at);
-    uint64_t step = 1, value = 0, done = 0;
-    for (unsigned d = f->shape[0] < 0; d < f->ndim; d++)
-        step *= (uint64_t)f->shape[d];
-    if (f->shape[0] < 0 ? n % step : n != step)
+    uint64_t value = 0, done = 0;
+    if (!has_room(f, n))
         return leat_tfrecord_fail(m->t, field, sample, at, LEAT_E_DECODE, "the record has another number of values",
                                   error);
     struct leat_tfrecord_list list = leat_tfrecord_list(leat_tfrecord_kind_of(at), m->buffer, (size_t)at->length);
@@ -137,12 +144,17 @@ static int sum_value(struct maker *m, size_t field, uint64_t sample, uint64_t *s
         *sum = rc ? 0 : leat_hash64(&value, each);
         return rc == LEAT_E_DECODE ? LEAT_OK : rc;
     }
-    if (m->t->storage[field] == LEAT_STORAGE_EXTENT) {
-        rc = leat_tfrecord_find(m->t, field, sample, &number, &at, error);
-        if (!rc && number == UINT64_MAX)
-            *sum = f->kind == LEAT_KIND_JSON ? leat_hash64("null", 4) : leat_hash64("", 0);
-        else if (!rc && !leat_tfrecord_fault(m->t, field, &at))
-            *sum = at.sum;
+    rc = leat_tfrecord_find(m->t, field, sample, &number, &at, error);
+    const bool found = !rc && number != UINT64_MAX, faulty = found && leat_tfrecord_fault(m->t, field, &at);
+    if (m->t->storage[field] == LEAT_STORAGE_EXTENT && !rc && !found)
+        *sum = f->kind == LEAT_KIND_JSON ? leat_hash64("null", 4) : leat_hash64("", 0);
+    else if (m->t->storage[field] == LEAT_STORAGE_EXTENT && !faulty)
+        *sum = at.sum;
+    if (rc || faulty || m->t->storage[field] == LEAT_STORAGE_EXTENT)
+        return rc;
+    if (found && leat_tfrecord_kind_of(&at) != LEAT_TFRECORD_BYTES) { /* the index has the hash of its numbers */
+        const uint64_t n = leat_tfrecord_count_of(&at);
+        *sum = !has_room(f, n) ? 0 : n == 1 ? leat_hash64(&at.sum, leat_dtype_size(f->dtype)) : at.sum;
         return rc;
     }
     if (leat_values_init(&values, 1, 1))

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pack_support
 import pytest
+from http_support import Server
 from PIL import Image
 from tfrecord_made import entry, example, feature, field, masked, record, records, varint
 
@@ -124,6 +125,18 @@ def test_features_whose_names_no_field_has_are_left_out_by_fields(tmp_path: Path
     assert leat.open(path, fields=["a"])[0] == {"a": 1}
     with pytest.raises(leat.Error, match='two fields of .*a.tfrecord have the name "b_c"'):
         leat.open(path, fields=["b_c"])
+
+
+def test_opening_reads_no_list_that_its_pass_has_seen(tmp_path: Path) -> None:
+    data = records([{"v": [i / 2] * 3, "n": [i], "r": [*range(i % 3)]} for i in range(200)])
+    fields = {"v": None, "n": leat.field("int64", (1,)), "r": None}
+    with Server({"a.tfrecord": data}) as server:
+        ds = leat.open(server.url("a.tfrecord"), fields=fields)
+        assert server.requests < 20
+        with leat.Writer(tmp_path / "a.leat", dict(ds.schema)) as writer:
+            for sample in ds:
+                writer.add(**sample)
+    assert leat.open(tmp_path / "a.leat").fingerprint == ds.fingerprint
 
 
 def test_lists_of_texts_are_left_out_by_name(tmp_path: Path) -> None:
