@@ -146,14 +146,23 @@ static size_t first_of_files(const struct leat_dataset *dataset)
     return i < n ? i : SIZE_MAX;
 }
 
-/* Chooses the fields to write: the user's, and the derived `name`; the writer makes the other derived ones. Reads the
- * columns that are needed, and sums up the bytes for the progress. */
+/* Whether a derived field comes along: the writer makes those of photos, but knows neither names nor what is missing.
+ */
+static bool comes_along(const struct leat_field *field)
+{
+    const size_t n = strlen(field->name);
+    return !strcmp(field->name, "name") ||
+           (field->dtype == LEAT_BOOL && n > 6 && !strcmp(field->name + n - 6, ".valid"));
+}
+
+/* Chooses the fields to write: the user's, and of derived ones those that come along. Reads the columns that are
+ * needed, and sums up the bytes for the progress. */
 static int choose_fields(struct cli_pack *pack, struct leat_error *error)
 {
     size_t n;
     const struct leat_field *all = leat_dataset_fields(pack->dataset, &n);
     for (size_t i = 0; i < n; i++) {
-        if ((all[i].flags & LEAT_FIELD_DERIVED) && strcmp(all[i].name, "name") != 0)
+        if ((all[i].flags & LEAT_FIELD_DERIVED) && !comes_along(&all[i]))
             continue;
         if (pack->n_fields == CLI_PACK_FIELDS) {
             *error =

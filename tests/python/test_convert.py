@@ -55,8 +55,9 @@ def _parquet(path: Path, rows: int = 50, group: int = 20, more: int = 0) -> Path
 
 def same(a: leat.Dataset, b: leat.Dataset) -> None:
     assert len(a) == len(b)
-    names = [n for n, f in a.schema.items() if not f.derived]
-    assert names == [n for n, f in b.schema.items() if not f.derived]
+    assert [n for n, f in a.schema.items() if not f.derived] == [n for n, f in b.schema.items() if not f.derived]
+    names = list(a.schema)
+    assert all(name in b.schema for name in names)
     for i in range(len(a)):
         one, other = a[i], b[i]
         for name in names:
@@ -117,6 +118,18 @@ def test_records_convert_with_a_fingerprint_of_their_values(tmp_path: Path) -> N
     done = run("convert", src, tmp_path / "out.leat")
     assert "states of runs over it do not fit" in done.stdout
     same(leat.open(src), leat.open(tmp_path / "out.leat"))
+
+
+def test_what_is_missing_is_missing_in_the_conversion_too(tmp_path: Path) -> None:
+    path = _jsonl(tmp_path / "a.jsonl")
+    assert run("convert", path, tmp_path / "b.leat", "--quiet").returncode == 0
+    assert run("convert", tmp_path / "b.leat", tmp_path / "c.leat", "--quiet").returncode == 0
+    leat.pack(leat.open(path), tmp_path / "d.leat")
+    for name in "bcd":
+        made = leat.open(tmp_path / f"{name}.leat")
+        assert made.schema["x.valid"].derived and made.where("x IS NULL").ids.tolist() == [0, 2, 4, 6, 8]
+        same(leat.open(path), made)
+    assert leat.open(tmp_path / "d.leat").fingerprint == leat.open(tmp_path / "b.leat").fingerprint
 
 
 def test_tables_convert_by_the_package(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cli_support import PYTHON, command, jpeg, real_data
+from cli_support import PYTHON, command, jpeg, make_folder, real_data
 from cli_support import leat as run
 from test_convert import killed
 
@@ -298,6 +298,12 @@ def test_data_sets_of_leat_are_packed(tmp_path: Path) -> None:
     made = leat.pack(ds, tmp_path / "a.leat").open()
     assert made.fingerprint == ds.fingerprint
     assert list(leat.pack(ds[::2], tmp_path / "b.leat", fields=["x"]).open().schema) == ["x"]
+    photos = leat.open(make_folder(tmp_path / "photos", {"cat": 2}, make=jpeg))
+    made = leat.pack(photos, tmp_path / "c.leat").open()
+    assert made.schema["name"].derived and [s["name"] for s in (made[0], made[1])] == ["cat/0000.jpg", "cat/0001.jpg"]
+    names = leat.pack(photos, tmp_path / "d.leat", fields=["name"]).open()
+    other = leat.pack(photos[::-1], tmp_path / "e.leat", fields=["name"]).open()
+    assert not names.schema["name"].derived and names.fingerprint != other.fingerprint
 
 
 def test_photos_that_are_pixels_stay_so(tmp_path: Path) -> None:

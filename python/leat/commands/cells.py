@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..data.dataset import Dataset
+from ..data.schema import of_copy
 from ..data.writer import Writer
 
 
@@ -39,8 +40,7 @@ def written(ds: Dataset, path: str, progress: bool, metadata: Mapping[str, Any] 
         told["var"] = {name: values.tolist() for name, values in ds.var.items()}
     if ds.categories:
         told["categories"] = ds.categories
-    fields = {name: field for name, field in ds.schema.items() if not field.derived}
-    with Writer(path, fields, metadata=told or None, classes=ds.classes or None, **options) as writer:
+    with Writer(path, of_copy(ds.schema), metadata=told or None, classes=ds.classes or None, **options) as writer:
         line = Line("packing", len(ds), len(writer)) if progress else None
         try:
             writer.write_dataset(ds, None if line is None else lambda done: line.say(done, 0, 0))

@@ -332,9 +332,25 @@ def step_of(field: Field) -> int:
     return held(field.dtype).itemsize + 4
 
 
-def to_raw(fields: Mapping[str, Field]) -> list[Raw]:
-    """As the extension module takes them."""
-    return [_raw(check.text("the name of a field", name), f) for name, f in fields.items()]
+def to_raw(fields: Mapping[str, Field], derived: bool = False) -> list[Raw]:
+    """As the extension module takes them. `derived`: those that are derived stay so."""
+    return [_raw(check.text("the name of a field", name), f, derived) for name, f in fields.items()]
+
+
+def of_copy(fields: Mapping[str, Field]) -> dict[str, Field]:
+    """The fields that a copy of a data set is written with: what a writer derives of photos is left out, and neither
+    names nor what is missing. As cli/pack.c.
+
+    >>> list(of_copy({"x": field("int64"), "x.valid": Field("array", "bool", derived=True)}))
+    ['x', 'x.valid']
+    """
+    return {n: f for n, f in fields.items() if not f.derived or n == "name" or says_missing(n, fields)}
+
+
+def says_missing(name: str, fields: Mapping[str, Field]) -> bool:
+    """Whether a field says which samples have a value of another one: ``year.valid`` of ``year``."""
+    f, of = fields[name], name.removesuffix(".valid")
+    return of != name and of in fields and (f.kind, f.dtype, f.shape) == ("array", "bool", ())
 
 
 def wanted_raw(fields: Mapping[str, Field | None] | None) -> list[Raw]:
@@ -350,7 +366,7 @@ def wanted_raw(fields: Mapping[str, Field | None] | None) -> list[Raw]:
     )
 
 
-def _raw(name: str, f: Field) -> Raw:
+def _raw(name: str, f: Field, derived: bool) -> Raw:
     if f.kind == "sparse":
         return (name, ARRAY, "uint8", 0, (-1, step_of(f)), ROLES["sparse"], False, b"", f.dtype, f.shape[0] or 0, 0)
     return (
@@ -364,7 +380,7 @@ def _raw(name: str, f: Field) -> Raw:
         array("H", [point for pair in f.pairs for point in pair]).tobytes(),
         "uint8",
         0,
-        PIXELS if f.pixels else 0,
+        (PIXELS if f.pixels else 0) | (DERIVED if derived and f.derived else 0),
     )
 
 

@@ -7,6 +7,7 @@ import os
 import struct
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Literal
 
@@ -111,7 +112,7 @@ class Writer:
         self.boxes: dict[str, dict[str, int]] = {}
         self._handle = _leat.Writer.open(
             os.path.abspath(self._path),
-            _schema.to_raw(self._fields),
+            _schema.to_raw(self._fields, True),
             check,
             overwrite,
             resume,
@@ -212,7 +213,7 @@ class Writer:
         """
         schema = ds.schema
         for name, field in self._fields.items():
-            if name not in schema or schema[name] != field:
+            if name not in schema or replace(schema[name], derived=field.derived) != field:
                 raise ValueError(f"the data set has no field {name!r} that is {field}")
         places = list(schema)
         fields = [places.index(name) for name in self._fields]

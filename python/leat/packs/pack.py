@@ -18,7 +18,7 @@ import sys
 import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Any, Literal
 
@@ -27,8 +27,7 @@ import numpy as np
 from .. import check
 from ..data.dataset import Dataset
 from ..data.dataset import open as _open
-from ..data.made import zipped
-from ..data.schema import Field
+from ..data.schema import Field, of_copy
 from ..data.writer import Rows, Writer
 from ..errors import BrokenSampleError, ChangedError, InvalidError
 from ..text.notes import Notes
@@ -236,11 +235,12 @@ class _Stored(_Samples):
     def __init__(self, dataset: Dataset, fields: Any) -> None:
         if isinstance(fields, Mapping):
             raise TypeError("fields of a leat.Dataset are those that it has: name the ones to take, fields=[...]")
-        taken = [n for n, f in dataset.schema.items() if not f.derived] if fields is None else list(fields)
-        self._dataset, self._schema = dataset, {name: dataset._find(name)[1] for name in taken}
+        taken = list(of_copy(dataset.schema)) if fields is None else check.names("fields", fields)
+        found = {name: dataset._find(name)[1] for name in taken}
+        stay = of_copy(found) if not all(f.derived for f in found.values()) else ()
+        self._schema = {n: f if n in stay else replace(f, derived=False) for n, f in found.items()}
+        self._dataset = dataset
         self.count, self.identity = len(dataset), dataset.fingerprint
-        if any(f.derived for f in self._schema.values()):
-            self._dataset = zipped({"": dataset}, None, taken)
 
     def fields(self) -> dict[str, Field]:
         return self._schema
