@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from pathlib import Path
 from typing import Any
@@ -165,6 +166,47 @@ def test_keys_beyond_int64_and_below_zero_are_told_apart() -> None:
     assert leat.join(left, right, on="id", how="left").column("y.valid").tolist() == [False, True]
 
 
+def test_keys_that_a_double_cannot_tell_apart_are_told_apart() -> None:
+    left = leat.from_arrays(id=np.array([2**63, 2**63 + 2], "uint64"))
+    right = leat.from_arrays(id=np.array([2**63 + 2, 2**63 + 1], "uint64"), y=np.arange(2))
+    joined = leat.join(left, right, on="id", how="left")
+    assert joined.column("y.valid").tolist() == [False, True] and joined.column("y").tolist() == [0, 0]
+    with pytest.raises(ValueError, match=r"by 'id': 9223372036854775808 \(sample 0\)\."):
+        leat.join(left, right, on="id")
+
+
+@pytest.fixture
+def lacking(tmp_path: Path) -> leat.Dataset:
+    """A table with missing values, and keys, which are 0 then."""
+    records = ({"id": 0, "y": 1}, {"id": 5, "y": None}, {"id": None, "y": 3}, {"y": 4})
+    (tmp_path / "table.jsonl").write_text("".join(json.dumps(r) + "\n" for r in records))
+    return leat.open(tmp_path / "table.jsonl")
+
+
+def test_what_the_table_lacks_is_missing_in_the_join_too(lacking: leat.Dataset) -> None:
+    photos = leat.from_arrays(id=np.array([5, 0, 7]))
+    strict = leat.join(photos[:2], lacking, on="id")
+    assert strict.column("y.valid").tolist() == [False, True] and strict.where("y IS NULL").ids.tolist() == [0]
+    assert leat.join(photos[:2], lacking, on="id", fields=["y", "y.valid"]).schema == strict.schema
+    left = leat.join(photos, lacking, on="id", how="left")
+    assert left.column("y.valid").tolist() == [False, True, False]
+    filled = leat.join(photos, lacking, on="id", how="left", fill={"y": -1})
+    assert filled.column("y").tolist() == [0, 1, -1] and filled.column("y.valid").tolist() == [False, True, True]
+    again = leat.join(photos, left, on="id", how="left", prefix="t")
+    assert list(again.schema) == ["id", "t.y", "t.y.valid"]
+    assert again.column("t.y.valid").tolist() == [False, True, False]
+    with pytest.raises(ValueError, match="'y.valid' of the table is derived"):
+        leat.join(photos, lacking, on="id", how="left", fields=["y.valid"])
+
+
+def test_a_key_that_is_missing_is_none(lacking: leat.Dataset) -> None:
+    assert leat.join(leat.from_arrays(id=np.array([0])), lacking, on="id").column("y").tolist() == [1]
+    table = leat.from_arrays(id=np.array([0, 5]), z=np.array([70, 75]))
+    assert leat.join(lacking, table, on="id", how="left").column("z.valid").tolist() == [True, True, False, False]
+    with pytest.raises(ValueError, match="2 of 4 photos have no row"):
+        leat.join(lacking, table, on="id")
+
+
 def test_keys_of_two_kinds_are_an_error() -> None:
     left = leat.from_arrays(id=np.arange(2))
     with pytest.raises(TypeError, match="'id', is field.'int64'., and 'id' of the table is field.'str'"):
@@ -200,6 +242,9 @@ def test_arguments_that_make_no_sense_are_errors(photos: leat.Dataset) -> None:
         leat.join(photos, table, on=on, fields=["z"])
     with pytest.raises(TypeError, match="on is the name of the field"):
         leat.join(photos, table, on=["label", "key"])  # type: ignore[arg-type]
+    for prefix in ("", 3):
+        with pytest.raises(ValueError, match="prefix is a name for the table"):
+            leat.join(photos, table, on=on, prefix=prefix)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match='how="left" keeps'):
         leat.join(photos, table, on=on, fill={"y": 1})
     with pytest.raises(KeyError, match="fill names 'z'"):

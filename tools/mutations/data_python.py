@@ -137,15 +137,22 @@ MUTATIONS = [
     Mutation(
         "a photo without a row gets the last one of the table",
         "python/leat/data/join.py",
-        "rows = np.where(found, rows, len(table))",
-        "rows = np.where(found, rows, len(table) - 1)",
+        "rows = np.where(rows < 0, len(table), rows)",
+        "rows = np.where(rows < 0, len(table) - 1, rows)",
         ("py:test_join.py",),
     ),
     Mutation(
         "of a key in two rows the last one is taken",
         "python/leat/data/join.py",
-        "if len(theirs) < len(table):",
-        "if len(theirs) > len(table):",
+        "if (counts > 1).any():",
+        "if (counts > len(table)).any():",
+        ("py:test_join.py",),
+    ),
+    Mutation(
+        "a photo whose key is missing has the row of the key 0",
+        "python/leat/data/join.py",
+        "    rows[~_known(photos, left)] = -1\n",
+        "",
         ("py:test_join.py",),
     ),
 ]

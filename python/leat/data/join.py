@@ -14,7 +14,7 @@ from . import column
 from .dataset import Dataset, concat, no_dataset
 from .made import of_arrays, zipped
 from .ragged import Ragged
-from .schema import Field, held
+from .schema import Field, held, says_missing
 from .sparse import Sparse
 from .writer import _encoder
 
@@ -42,7 +42,8 @@ def join(
         how: ``"strict"``: a photo without a row is an error. ``"left"``: it stays; ``NAME.valid`` (bool) beside each
             field of the table says which photos have a value. Where there is none it is 0, NaN among floats, an empty
             text, list or photo, and None in JSON.
-        fields: of the table, those to take; None: all that it stores, but the key.
+        fields: of the table, those to take; None: all that it stores, but the key. A field of which the table says
+            which values are missing (``NAME.valid``) comes with that.
         prefix: the table's fields are ``PREFIX.NAME``; needed if `photos` has fields of the same names.
         fill: with ``how="left"``, values in the place of those that are missing, ``{"grade": -1}``; such fields have no
             ``NAME.valid``.
@@ -65,25 +66,31 @@ def join(
     check.choice("how", how, {"strict": 0, "left": 1})
     if fill is not None and (how != "left" or not isinstance(fill, Mapping)):
         raise ValueError('fill is a dict of values for photos without a row, which how="left" keeps')
+    if prefix is not None and not (isinstance(prefix, str) and prefix):
+        raise ValueError(f"prefix is a name for the table, not {prefix!r:.60}")
     taken = _taken(table, right, fields)
     named = {name: f"{prefix}.{name}" if prefix is not None else name for name in taken}
     for name in fill or {}:
         if name not in taken:
             raise KeyError(f"fill names {name!r}, and the fields of the table are {', '.join(taken)}")
-    _refuse_clashes(photos, named, how, fill or {})
+    lacking = {name for name in taken if _lacks(table, name)}
+    unsure = [n for n in taken if n in lacking or (how == "left" and n not in (fill or {}))]
+    _refuse_clashes(photos, [*named.values(), *(f"{named[name]}.valid" for name in unsure)])
     rows = _rows(photos, left, table, right, how)
-    found = rows >= 0
+    valid = {f"{named[n]}.valid": np.append(_known(table, n), n in (fill or {}))[rows] for n in unsure}
     side = zipped({prefix or "table": table}, None, taken)
     if how == "left":
+        if made := [name for name, f in side.schema.items() if f.derived]:
+            raise ValueError(f'{made[0]!r} of the table is derived: with how="left" only what it stores is taken')
         row = _row_without(side.schema, fill or {}, table.classes)
         side = concat(side, row, tokenizers="any")
-        rows = np.where(found, rows, len(table))
+        rows = np.where(rows < 0, len(table), rows)
     side = side.select(rows)
     if prefix is not None:
         side = zipped({prefix: side}, False)
     parts = {"photos": photos, "table": side}
-    if how == "left" and (unsure := [name for name in taken if name not in (fill or {})]):
-        parts["valid"] = of_arrays(None, {f"{named[name]}.valid": found for name in unsure}, None)
+    if valid:
+        parts["valid"] = of_arrays(None, valid, None)
     return zipped(parts, None)
 
 
@@ -96,20 +103,31 @@ def _names_of_key(on: Any) -> tuple[str, str]:
 
 
 def _taken(table: Dataset, key: str, fields: Sequence[str] | None) -> list[str]:
-    """The fields of the table that are taken."""
+    """The fields of the table that are taken, without those that say which values of others are missing: they come
+    with these."""
     if fields is None:
         taken = [name for name, f in table.schema.items() if not f.derived and name != key]
     else:
         taken = check.names("fields", fields)
     for name in taken:
         table._find(name)
+    taken = [n for n in taken if not (says_missing(n, table.schema) and n.removesuffix(".valid") in taken)]
     if not taken:
         raise ValueError(f"the table has no field but the key {key!r}: there is nothing to join")
     return taken
 
 
-def _refuse_clashes(photos: Dataset, named: Mapping[str, str], how: str, fill: Mapping[str, Any]) -> None:
-    new = [*named.values(), *(f"{n}.valid" for name, n in named.items() if how == "left" and name not in fill)]
+def _lacks(ds: Dataset, name: str) -> bool:
+    """Whether the data set says which values of a field are missing."""
+    return f"{name}.valid" in ds.schema and says_missing(f"{name}.valid", ds.schema)
+
+
+def _known(ds: Dataset, name: str) -> np.ndarray[Any, Any]:
+    """Of each sample whether it has a value of a field."""
+    return np.asarray(ds.column(f"{name}.valid")).astype(bool) if _lacks(ds, name) else np.ones(len(ds), bool)
+
+
+def _refuse_clashes(photos: Dataset, new: Sequence[str]) -> None:
     if both := [name for name in new if name in photos.schema]:
         raise InvalidError(
             f"photos and table both have the field {', '.join(map(repr, both[:_SHOWN]))}: choose the table's with "
@@ -131,18 +149,19 @@ def _keys(ds: Dataset, name: str) -> tuple[Any, np.ndarray[Any, Any]]:
 def _rows(photos: Dataset, left: str, table: Dataset, right: str, how: str) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Of each photo the row of the table that has its key; -1: none has."""
     theirs, numbers = _keys(table, right)
-    counts = np.bincount(numbers, minlength=len(theirs))
-    if len(theirs) < len(table):
+    known = np.flatnonzero(_known(table, right))
+    counts = np.bincount(numbers[known], minlength=len(theirs))
+    if (counts > 1).any():
         double = [
-            f"{theirs[k]!r:.60} (rows {', '.join(map(str, np.flatnonzero(numbers == k)[:3].tolist()))})"
+            f"{_shown(theirs[k])} (rows {', '.join(map(str, known[numbers[known] == k][:3].tolist()))})"
             for k in np.flatnonzero(counts > 1)[:_SHOWN].tolist()
         ]
         raise InvalidError(
             f"{int((counts > 1).sum())} keys stand in several rows of the table, by its field {right!r}: "
             f"{_list(double, int((counts > 1).sum()))}. Select one row for each"
         )
-    row_of = np.empty(len(theirs), np.int64)
-    row_of[numbers] = np.arange(len(table))
+    row_of = np.full(len(theirs), -1, np.int64)
+    row_of[numbers[known]] = known
     ours, wanted = _keys(photos, left)
     if isinstance(ours, list) != isinstance(theirs, list):
         raise TypeError(
@@ -151,9 +170,10 @@ def _rows(photos: Dataset, left: str, table: Dataset, right: str, how: str) -> n
         )
     at = _texts_among(ours, theirs) if isinstance(ours, list) else _integers_among(ours, theirs)
     rows: np.ndarray[Any, np.dtype[np.int64]] = np.append(row_of, -1)[at][wanted]  # at -1 is the one behind all rows
+    rows[~_known(photos, left)] = -1
     missing = np.flatnonzero(rows < 0)
     if len(missing) and how == "strict":
-        named = [f"{ours[int(wanted[i])]!r:.60} (sample {i})" for i in missing[:_SHOWN].tolist()]
+        named = [f"{_shown(ours[int(wanted[i])])} (sample {i})" for i in missing[:_SHOWN].tolist()]
         raise InvalidError(
             f"{len(missing)} of {len(photos)} photos have no row in the table, by {left!r}: "
             f'{_list(named, len(missing))}. how="left" keeps them, and NAME.valid says which have one'
@@ -175,8 +195,13 @@ def _integers_among(keys: np.ndarray[Any, Any], among: np.ndarray[Any, Any]) -> 
         known, among = keys <= most, among[among <= most].astype(np.int64)
         keys = np.where(known, keys, 0).astype(np.int64)
     at = np.searchsorted(among, keys)
-    known[known] = np.append(among, 0)[at[known]] == keys[known]
-    return np.where(known & (at < len(among)), at, -1)
+    known &= at < len(among)
+    known[known] = among[at[known]] == keys[known]
+    return np.where(known, at, -1)
+
+
+def _shown(key: Any) -> str:
+    return f"{key!r:.60}" if isinstance(key, str) else str(int(key))
 
 
 def _list(shown: list[str], n: int) -> str:
