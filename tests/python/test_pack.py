@@ -140,6 +140,87 @@ def test_photos_of_pillow_are_the_files_they_were_opened_from_unless_they_change
         leat.pack([Image.new("CMYK", (3, 3))], tmp_path / "b.leat", workers=0)
 
 
+def _opened(data: bytes) -> Any:
+    return Image.open(io.BytesIO(data))
+
+
+class Broken:
+    """Photos of Pillow, of which some cannot be decoded: a file that leat stores as it is, and one that it does not."""
+
+    def __init__(self, *cut: bytes) -> None:
+        self.cut = cut
+
+    def __len__(self) -> int:
+        return 2 + len(self.cut)
+
+    def __getitem__(self, i: int) -> Any:
+        return _opened(self.cut[i - 1] if 0 < i <= len(self.cut) else jpeg(40, 30, i))
+
+
+def test_photos_of_pillow_that_are_broken_are_as_other_broken_photos(tmp_path: Path) -> None:
+    cut = jpeg(400, 300, 1)[:-900]
+    made = leat.pack(Broken(cut), tmp_path / "a.leat", workers=0)
+    assert (made.samples, made.broken) == (3, 1) and made.open()[1]["image"] == cut
+    made = leat.pack(Broken(cut), tmp_path / "b.leat", workers=0, on_error="skip")
+    assert (made.samples, made.skipped) == (2, 1)
+    with pytest.raises(leat.BrokenSampleError, match="sample 1"):
+        leat.pack(Broken(cut), tmp_path / "c.leat", workers=0, on_error="raise")
+    out = io.BytesIO()
+    _opened(jpeg(40, 30, 1)).save(out, "BMP")
+    bitmap = out.getvalue()[:-500]
+    made = leat.pack(Broken(bitmap, cut), tmp_path / "d.leat", workers=0, on_error="skip")
+    assert (made.samples, made.skipped) == (2, 2)
+    with pytest.raises(leat.BrokenSampleError, match="sample 1 of the data set raised a photo cannot be decoded"):
+        leat.pack(Broken(bitmap), tmp_path / "e.leat", workers=0)
+
+
+def test_arrays_within_dicts_are_lists(tmp_path: Path) -> None:
+    target = {"boxes": np.ones((2, 4), np.float32), "id": np.int64(3), "more": [np.arange(2), np.arange(3)]}
+    made = leat.pack([{"target": target, "ragged": [np.arange(1), np.arange(2)]}] * 3, tmp_path / "a.leat", workers=0)
+    assert made.open()[1] == {
+        "target": {"boxes": [[1.0] * 4] * 2, "id": 3, "more": [[0, 1], [0, 1, 2]]}, "ragged": [[0], [0, 1]],
+    }  # fmt: skip
+    torch = pytest.importorskip("torch")
+    made = leat.pack([{"t": {"x": torch.ones(2)}}] * 2, tmp_path / "b.leat", workers=0)
+    assert made.open()[0] == {"t": {"x": [1.0, 1.0]}}
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_rows_of_scipy_are_sparse(workers: int, tmp_path: Path) -> None:
+    scipy = pytest.importorskip("scipy.sparse")
+    rows = [{"x": scipy.csr_matrix(np.eye(3, dtype=np.float32)[i % 3 : i % 3 + 1])} for i in range(5)]
+    made = leat.pack(rows, tmp_path / "a.leat", workers=workers).open()
+    assert made.schema["x"] == leat.sparse("float32", 3) and made[4]["x"].columns.tolist() == [1]
+
+
+def test_names_that_become_one_are_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="sample 0: 'a b' and 'a/b' are one name of a field, 'a_b'"):
+        leat.pack([{"a b": 1, "a/b": 2}], tmp_path / "a.leat", workers=0)
+    made = leat.pack([{"a b": 1, "a": 2}], tmp_path / "b.leat", workers=0, fields=["a b"])
+    assert made.open()[0] == {"a_b": 1}
+
+
+def test_no_samples_are_a_file_if_their_fields_are_said(tmp_path: Path) -> None:
+    assert leat.pack([], tmp_path / "a.leat", fields={"x": "int64"}).samples == 0
+
+
+def test_the_callers_random_numbers_stay_as_they_are(tmp_path: Path) -> None:
+    for name, data in (("a", [1, 2]), ("b", iter([1, 2]))):
+        random.seed(3)
+        np.random.seed(3)
+        leat.pack(data, tmp_path / f"{name}.leat", workers=0)
+        found = random.random(), np.random.rand()
+        random.seed(3)
+        np.random.seed(3)
+        assert found == (random.random(), np.random.rand()), name
+
+
+def test_options_that_it_does_not_have_are_errors(tmp_path: Path) -> None:
+    for option in ("on_bad", "source_id", "nothing"):
+        with pytest.raises(TypeError, match=f"no option '{option}': it takes .* quality"):
+            leat.pack([1], tmp_path / "a.leat", **{option: "skip"})
+
+
 def test_bytes_are_photos_if_they_begin_as_such(tmp_path: Path) -> None:
     ds = leat.pack([{"a": jpeg(8, 8), "b": jpeg(8, 8)}, {"a": jpeg(9, 9), "b": b"text"}], tmp_path / "a.leat").open()
     assert (ds.schema["a"].kind, ds.schema["b"].kind) == ("image", "bytes")

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ..data.schema import Field, as_field, dtype_name, field
-from ..errors import InvalidError
+from ..data.schema import Field, as_field, dtype_name, field, sparse
+from ..errors import BrokenSampleError, InvalidError
 
 _PHOTO = re.compile(
     rb"\xff\xd8\xff|\x89PNG\r\n\x1a\n|GIF8[79]a|RIFF....WEBP|....ftyp(avif|avis)|BM|II\*\0|MM\0\*", re.S
@@ -28,23 +28,40 @@ def is_pil(value: Any) -> bool:
 
 
 def photo_bytes(photo: Any) -> bytes:
-    """The bytes of the file that an object of Pillow was opened from, if it still has the pixels of that; else as PNG,
-    which loses nothing."""
-    import PIL.Image
+    """The bytes of the file that an object of Pillow was opened from, if it still has the pixels of that or is broken;
+    else as PNG, which loses nothing.
 
+    Raises:
+        BrokenSampleError: the photo is broken, and there is no file to keep.
+    """
     data = _file_of(photo)
-    if data is not None:
-        with PIL.Image.open(io.BytesIO(data)) as own:
-            if own.mode == photo.mode and own.size == photo.size and own.tobytes() == photo.tobytes():
-                return data
+    try:
+        photo.load()
+    except Exception as e:
+        if data is not None:
+            return data
+        raise BrokenSampleError(f"a photo cannot be decoded: {type(e).__name__}: {e}") from e
+    if data is not None and _is_file_of(photo, data):
+        return data
     out = io.BytesIO()
     try:
         photo.save(out, "PNG")
-    except OSError as e:
+    except (OSError, SystemError) as e:
         raise ValueError(
             f"a photo of mode {photo.mode!r} has no PNG: convert it, such as by .convert('RGB') ({e})"
         ) from e
     return out.getvalue()
+
+
+def _is_file_of(photo: Any, data: bytes) -> bool:
+    """Whether a photo has the pixels of a file, which may have become another one."""
+    import PIL.Image
+
+    try:
+        with PIL.Image.open(io.BytesIO(data)) as own:
+            return bool(own.mode == photo.mode and own.size == photo.size and own.tobytes() == photo.tobytes())
+    except Exception:
+        return False
 
 
 def _file_of(photo: Any) -> bytes | None:
@@ -77,7 +94,7 @@ class Form:
             fields = dict.fromkeys(fields)
         #: what is said of each field, None as it is found; None: all fields, as they are found
         self.said: dict[str, Field | None] | None = (
-            None if fields is None else {str(n): None if f is None else as_field(f) for n, f in fields.items()}
+            None if fields is None else {n: None if f is None else as_field(f) for n, f in _named(fields).items()}
         )
         self._names: tuple[str, ...] = tuple(self.said or ())
 
@@ -96,7 +113,7 @@ class Form:
         elif dataclasses.is_dataclass(sample) and not isinstance(sample, type):
             sample = {f.name: getattr(sample, f.name) for f in dataclasses.fields(sample)}
         if isinstance(sample, Mapping):
-            return {_valid(name): value for name, value in sample.items()}
+            return _named(sample)
         parts = tuple(sample) if isinstance(sample, (tuple, list)) else (sample,)
         if not self._names:
             self._names = _usual(parts)
@@ -105,6 +122,17 @@ class Form:
                 f"it has {len(parts)} values, for the fields {', '.join(self._names)}: name each, fields=[...]"
             )
         return dict(zip(self._names, parts, strict=True))
+
+
+def _named(values: Mapping[Any, Any]) -> dict[str, Any]:
+    """The same by names that fields may have."""
+    named = {_valid(name): value for name, value in values.items()}
+    if len(named) < len(values):
+        known: dict[str, Any] = {}
+        for name in values:
+            if known.setdefault(_valid(name), name) is not name:
+                raise ValueError(f"{known[_valid(name)]!r} and {name!r} are one name of a field, {_valid(name)!r}")
+    return named
 
 
 @functools.lru_cache(4096)
@@ -192,7 +220,14 @@ def _kind(name: str, number: int, value: Any) -> Field | None:
         return _of_list(name, number, value)
     if isinstance(value, (bool, int, float)):
         return field({bool: "bool", float: "float64"}.get(type(value), "int64"))
+    if hasattr(value, "tocsr") and value.shape[0] == 1:
+        return sparse(str(value.dtype), int(value.shape[-1]))
     if hasattr(value, "dtype") and hasattr(value, "shape"):
+        if 0 in value.shape[1:]:
+            raise InvalidError(
+                f"field {name!r} of sample {number} has the shape {tuple(value.shape)}: only the first dimension may "
+                "be 0, leave it out (fields=[...])"
+            )
         try:
             dtype = dtype_name(value.dtype)
         except ValueError as e:
@@ -218,3 +253,14 @@ def _of_list(name: str, number: int, value: Sequence[Any]) -> Field | None:
         return field("json")
     dtype = dtype_name(array.dtype)
     return field(dtype, array.shape) if array.size else None
+
+
+def plain(value: Any) -> Any:
+    """A value of a field of JSON: arrays and tensors in it are lists."""
+    if isinstance(value, Mapping):
+        return {name: plain(v) for name, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(v) for v in value]
+    if hasattr(value, "detach"):
+        return value.detach().cpu().tolist()
+    return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value

@@ -36,9 +36,10 @@ from ..workers.cores import share
 from ..workers.feed import Feed, Planned
 from ..workers.loop import WHOLE, Job, reseed_row, seed_everything
 from ..workers.pool import Pool, threads_wanted
-from .kinds import Form, fields_of, is_pil, photo_bytes
+from .kinds import Form, fields_of, is_pil, photo_bytes, plain
 
 FIRST = 16  #: samples that say what fields are
+OPTIONS = ("photos", "check", "lenient", "max_side", "quality", "num_threads")  #: of the Writer
 _BATCH = 16  # samples that a worker makes at a time: their overhead is little beside that of the slowest samples
 _FLIGHT_BYTES = 1 << 28  # of batches that are made ahead
 
@@ -66,6 +67,21 @@ class Packed:
         return _open(self.path)
 
 
+@contextlib.contextmanager
+def _kept_generators() -> Iterator[None]:
+    """Restores the global generators."""
+    torch = sys.modules.get("torch")
+    states = random.getstate(), np.random.get_state(), torch and torch.get_rng_state()
+    try:
+        yield
+    finally:
+        random.setstate(states[0])
+        np.random.set_state(states[1])
+        if torch is not None:
+            torch.set_rng_state(states[2])
+
+
+@_kept_generators()
 def pack(
     dataset: Any,
     path: str | os.PathLike[str],
@@ -123,6 +139,8 @@ def pack(
     """
     begin = time.monotonic()
     check.choice("on_error", on_error, {"raise": 0, "skip": 1, "mark": 2})
+    if other := [name for name in options if name not in OPTIONS]:
+        raise TypeError(f"pack has no option {other[0]!r}: it takes those of its own, and {', '.join(OPTIONS)}")
     if isinstance(dataset, Mapping):
         raise TypeError("a dict is no data set of samples: leat.from_arrays(**arrays) makes one of arrays")
     target = os.path.abspath(os.fspath(path))
@@ -260,22 +278,21 @@ class _Listed(_Samples):
         self.identity = [name, self.count]
 
     def fields(self) -> dict[str, Field]:
-        if not self.count:
-            if self._form.said and None not in self._form.said.values():
-                return {n: f for n, f in self._form.said.items() if f is not None}
-            raise InvalidError("the data set has no samples, so nothing says what its fields are: fields={...}")
-        if self._form.said and len(self._form.said) and None not in self._form.said.values():
+        if self._form.said and None not in self._form.said.values():
             self._fields = {n: f for n, f in self._form.said.items() if f is not None}
             return self._fields
+        if not self.count:
+            raise InvalidError("the data set has no samples, so nothing says what its fields are: fields={...}")
         found: list[tuple[int, dict[str, Any]]] = []
         failure: tuple[int, Exception] | None = None
-        with _kept_generators():
-            for i in np.unique(np.linspace(0, self.count - 1, FIRST).astype(np.int64)).tolist():
-                reseed_row(0, 0, i)
-                try:
-                    found.append((i, self._form.values(self._dataset[i])))
-                except Exception as e:
-                    failure = failure or (i, e)
+        for i in np.unique(np.linspace(0, self.count - 1, FIRST).astype(np.int64)).tolist():
+            reseed_row(0, 0, i)
+            try:
+                sample = self._dataset[i]
+            except Exception as e:
+                failure = failure or (i, e)
+            else:
+                found.append((i, _values(self._form, i, sample)))
         if not found and failure is not None:
             raise _broken(*failure) from failure[1]
         self._fields = fields_of(self._form, found)
@@ -315,10 +332,20 @@ class _Made:
         try:
             values = self._form.values(sample)
             values = {n: photo_bytes(v) if is_pil(v) else v for n, v in values.items()}
+            values |= {n: plain(values[n]) for n, f in self._fields.items() if f.kind == "json" and n in values}
             return [bytes(b) if isinstance(b, memoryview) else b for b in self._rows.of(values)]
+        except BrokenSampleError as e:
+            return _Failed(str(e), _trace(e))
         except Exception as e:
             text = str(e.args[0]) if isinstance(e, KeyError) and e.args else str(e)
             return _Failed(f"{text} (fields={{...}} says what fields are)", "", True)
+
+
+def _values(form: Form, number: int, sample: Any) -> dict[str, Any]:
+    try:
+        return form.values(sample)
+    except (KeyError, ValueError) as e:
+        raise InvalidError(f"sample {number}: {e.args[0]}") from None
 
 
 def _reason(e: BaseException) -> str:
@@ -335,26 +362,11 @@ def _trace(e: BaseException) -> str:
     return "".join(traceback.format_exception(type(e), e, within or e.__traceback__)).rstrip()
 
 
-@contextlib.contextmanager
-def _kept_generators() -> Iterator[None]:
-    """Restores the global generators."""
-    torch = sys.modules.get("torch")
-    states = random.getstate(), np.random.get_state(), torch and torch.get_rng_state()
-    try:
-        yield
-    finally:
-        random.setstate(states[0])
-        np.random.set_state(states[1])
-        if torch is not None:
-            torch.set_rng_state(states[2])
-
-
 def _here(made: _Made, begin: int, end: int, workers: int) -> Iterator[tuple[int, list[Any]]]:
     """Samples that this process makes."""
-    with _kept_generators():
-        for i in range(begin, end):
-            reseed_row(0, 0, i)
-            yield i, [made[i]]
+    for i in range(begin, end):
+        reseed_row(0, 0, i)
+        yield i, [made[i]]
 
 
 def _by_workers(made: _Made, begin: int, end: int, workers: int) -> Iterator[tuple[int, list[Any]]]:
@@ -407,7 +419,7 @@ class _Streamed(_Samples):
         self._samples = chain(first, self._samples)
         if not first:
             raise InvalidError("the data set has no samples, so nothing says what its fields are: fields={...}")
-        self._fields = fields_of(self._form, [(i, self._form.values(s)) for i, s in enumerate(first)])
+        self._fields = fields_of(self._form, [(i, _values(self._form, i, s)) for i, s in enumerate(first)])
         return self._fields
 
     def write(self, writer: Writer, done: int, workers: int, outcome: _Outcome) -> None:
