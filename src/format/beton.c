@@ -253,12 +253,15 @@ static int make(struct beton *b, size_t field, uint64_t sample, uint8_t **bytes,
     const char *fault = NULL;
     char text[128];
     int rc = leat_places_get(&b->places, sample, b->origins[field].column->place, &at, error);
-    if (!rc && !leat_grow(bytes, room, (size_t)at.length + 1, 1))
+    if (!rc && leat_made_is_longer(&b->fields[field], at.length))
+        fault = leat_made_longer;
+    if (!rc && !fault && !leat_grow(bytes, room, (size_t)at.length + 1, 1))
         rc = leat_fail(error, LEAT_E_NOMEM, "no memory for a value of %s", b->path);
-    rc = rc ? rc : leat_io_read(b->file, at.offset, at.length, *bytes, error);
+    rc = rc || fault ? rc : leat_io_read(b->file, at.offset, at.length, *bytes, error);
     if (rc)
         return rc;
-    rc = leat_made_value(&b->fields[field], *bytes, (size_t)at.length, out, k, i, &fault);
+    if (!fault)
+        rc = leat_made_value(&b->fields[field], *bytes, (size_t)at.length, out, k, i, &fault);
     if (fault)
         return leat_fail_at(error, LEAT_E_DECODE, b->path, (int64_t)at.offset,
                             "the value of \"%s\", which is %s, at byte %" PRIu64 " of %s is wrong: %s",

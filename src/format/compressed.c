@@ -125,6 +125,11 @@ static int read_copied(struct leat_io_file *file, bool gzip, const char *place, 
     char temporary[PATH], name[PATH];
     int rc = LEAT_OK;
     const int fd = open_copy(place, temporary);
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE))
+        return leat_fail_errno(error, LEAT_E_IO,
+                               "%s cannot be opened, as each compressed file keeps two open: raise the limit (ulimit "
+                               "-n), or decompress them",
+                               file->path);
     if (fd < 0)
         return leat_fail_errno(error, LEAT_E_IO,
                                "%s cannot be read from its middle, and there is no place for a copy that can: give an "

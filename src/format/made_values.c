@@ -70,6 +70,14 @@ static bool read_scalar(const uint8_t *p, size_t n, enum leat_dtype dtype, uint8
     return number.whole <= most && (!is_signed || number.whole >= -most - 1);
 }
 
+const char leat_made_longer[] = "it has more bytes than a value of the field";
+
+bool leat_made_is_longer(const struct leat_field *f, uint64_t n)
+{
+    const bool varies = f->ndim && f->shape[0] < 0;
+    return !varies && n > LEAT_NPY_HEADER && n - LEAT_NPY_HEADER > step_bytes(f);
+}
+
 int leat_made_lacking(const struct leat_field *f, struct leat_values *out, size_t k, size_t i)
 {
     static const uint16_t half_nan = 0x7e00, bfloat_nan = 0x7fc0;

@@ -207,10 +207,14 @@ const char *leat_npy_read(const void *data, size_t n, struct leat_npy *out)
     const char *fault = read_dict(&l, out);
     if (fault)
         return fault;
+    bool empty = false; /* a shape is too large whether it has elements or not */
     out->bytes = leat_dtype_size(out->dtype);
-    for (unsigned d = 0; d < out->ndim; d++)
-        if (!leat_mul_u64(out->bytes, out->shape[d], &out->bytes))
+    for (unsigned d = 0; d < out->ndim; d++) {
+        empty = empty || !out->shape[d];
+        if (out->shape[d] && (!leat_mul_u64(out->bytes, out->shape[d], &out->bytes) || out->bytes > INT64_MAX))
             return "its shape is too large";
+    }
+    out->bytes = empty ? 0 : out->bytes;
     return NULL;
 }
 

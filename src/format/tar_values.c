@@ -38,8 +38,9 @@ static int make(struct maker *m, size_t field, uint64_t sample, struct leat_valu
     if (rc || !found)
         return rc;
     const uint64_t n = leat_tar_bytes(&member);
-    if (n > LARGEST)
-        return leat_tar_fail(m->tar, field, sample, &member, LEAT_E_DECODE, "it has more than 4 GiB", error);
+    fault = n > LARGEST ? "it has more than 4 GiB" : leat_made_is_longer(type, n) ? leat_made_longer : NULL;
+    if (fault)
+        return leat_tar_fail(m->tar, field, sample, &member, LEAT_E_DECODE, fault, error);
     if (f != m->of) {
         leat_io_release(m->file);
         m->file = NULL;

@@ -93,7 +93,10 @@ static int make(struct maker *m, size_t field, uint64_t sample, struct leat_valu
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a value of %s", f->file.path);
     if (rc || number == UINT64_MAX)
         return rc;
-    if ((fault = leat_tfrecord_fault(m->t, field, &at)))
+    fault = leat_tfrecord_fault(m->t, field, &at);
+    if (!fault && leat_tfrecord_kind_of(&at) == LEAT_TFRECORD_BYTES && leat_made_is_longer(type, at.length))
+        fault = leat_made_longer;
+    if (fault)
         return leat_tfrecord_fail(m->t, field, sample, &at, LEAT_E_DECODE, fault, error);
     if ((rc = read_place(m, f, &at, error)))
         return rc;

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import os
 import pickle
+import subprocess
+import sys
 import tarfile
 import time
 import zlib
@@ -304,6 +306,37 @@ def test_an_array_of_a_compressed_tar_that_has_changed_is_an_error(kind: str, pa
     os.utime(path, ns=(1, 1))
     with pytest.raises(leat.Error, match="was changed after it was opened.*field .npy"):
         ds[2]
+
+
+def test_a_file_too_long_for_its_field_is_not_read(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tar", header(b"a.x", b"%011o\0" % (3 << 30)))
+    os.truncate(path, (3 << 30) + 512)
+    for kind in ("float32", leat.field("int8", (64, 64))):
+        ds = leat.open(path, fields={"x": kind})
+        with pytest.raises(leat.Error, match=r"a\.tar is wrong: it has more bytes than a value of the field"):
+            ds[0]
+
+
+@pytest.mark.parametrize("shape", ["(0, 9223372036854775807, 9223372036854775807)", "(4611686018427387904, 4)"])
+def test_an_array_of_a_shape_that_is_too_large_is_none(shape: str, tmp_path: Path) -> None:
+    head = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}}}".encode()
+    odd = b"\x93NUMPY\1\0" + len(head).to_bytes(2, "little") + head
+    ds = leat.open(write(tmp_path / "a.tar", [("a.npy", npy(np.zeros(3))), ("b.npy", odd)]))
+    assert ds.schema["npy"].shape == (3,)
+    with pytest.raises(leat.Error, match=r"a\.tar is wrong: its shape is too large"):
+        ds[1]
+
+
+def test_many_compressed_tars_need_a_limit_that_is_said(tmp_path: Path) -> None:
+    for i in range(60):
+        (tmp_path / f"{i:02}.tar.gz").write_bytes(gzip.compress(GOOD))
+    code = (
+        "import leat, resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (60, 60))\n"
+        "try: leat.open(sys.argv[1])\nexcept leat.Error as e: print(e)"
+    )
+    pattern = str(tmp_path / "{00..59}.tar.gz")
+    out = subprocess.run([sys.executable, "-c", code, pattern], capture_output=True, text=True, check=False)
+    assert "keeps two open: raise the limit (ulimit -n)" in out.stdout, out.stderr
 
 
 def test_a_tar_within_a_tar_is_bytes(tmp_path: Path) -> None:
