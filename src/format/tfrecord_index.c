@@ -13,9 +13,8 @@
 #include "format/tfrecord_index.h"
 
 enum { HEADER = 12, FOOTER = 4, NAME = 4096, SOME = 512 };
-/* protobuf has no larger message; and where few bytes may stand for any number, none has more than 512 MiB */
-#define MOST (UINT64_C(1) << 31)
-#define MOST_COMPRESSED (UINT64_C(1) << 29)
+/* A record is in memory whole, and a length may lie. */
+#define MOST (UINT64_C(1) << 29)
 /* Bytes between two looks at who waits. */
 #define LOOK (UINT64_C(16) << 20)
 
@@ -140,7 +139,7 @@ struct maker {
     const struct leat_tfrecord_making *asked;
     const char *path;
     struct leat_error *error;
-    uint64_t most, end; /* bytes of a record; of the file, UINT64_MAX: not known */
+    uint64_t end; /* of the file, UINT64_MAX: not known */
     /* The record that is coming: */
     uint8_t header[HEADER], footer[FOOTER];
     uint64_t at, done, length; /* where it begins; bytes that were taken; of its data */
@@ -370,8 +369,9 @@ static int begin_record(struct maker *m)
     if (masked(m->header, 8) != leat_get_u32(m->header + 8))
         return damaged(m, m->count ? "the checksum of its length is wrong"
                                    : "it has no checksum of a length, as records of TFRecord have");
-    if (m->length > m->most || (m->end != UINT64_MAX && m->length > m->end - m->at))
-        return damaged(m, m->length > m->most ? "it is longer than leat reads" : "its length reaches beyond the file");
+    if (m->length > MOST || (m->end != UINT64_MAX && m->length > m->end - m->at))
+        return damaged(m, m->length > MOST ? "it is longer than the 512 MiB that leat reads"
+                                           : "its length reaches beyond the file");
     return LEAT_OK;
 }
 
@@ -451,11 +451,8 @@ int leat_tfrecord_index_make(const struct leat_tfrecord_making *asked, struct le
                              struct leat_places *out, struct leat_error *error)
 {
     const bool plain = asked->compression == LEAT_COMPRESSION_NONE;
-    struct maker m = {.asked = asked,
-                      .path = asked->file->path,
-                      .error = error,
-                      .most = plain ? MOST : MOST_COMPRESSED,
-                      .end = plain ? asked->file->size : UINT64_MAX};
+    struct maker m = {
+        .asked = asked, .path = asked->file->path, .error = error, .end = plain ? asked->file->size : UINT64_MAX};
     int rc = leat_grow(&m.starts, &m.starts_room, 1, sizeof *m.starts) && leat_grow(&m.data, &m.data_room, 1, 1)
                  ? LEAT_OK
                  : no_memory(&m);

@@ -243,9 +243,17 @@ def test_a_file_that_lies_is_an_error_of_it(what: str, tmp_path: Path) -> None:
             leat.open(write(tmp_path / f"lies{end}", made))
 
 
+def test_a_long_record_ends_before_it_is_read(tmp_path: Path) -> None:
+    length = struct.pack("<Q", (1 << 29) + 1)
+    (tmp_path / "a.tfrecord").write_bytes(length + masked(length))
+    os.truncate(tmp_path / "a.tfrecord", 1 << 30)
+    with pytest.raises(leat.Error, match=r"a\.tfrecord, record 0 at byte 0: it is longer than the 512 MiB"):
+        leat.open(tmp_path / "a.tfrecord")
+
+
 def test_a_bomb_ends_in_bounded_memory(tmp_path: Path) -> None:
     length = struct.pack("<Q", 1 << 40)
-    with pytest.raises(leat.Error, match=r"a\.tfrecord\.gz.*longer than leat reads"):
+    with pytest.raises(leat.Error, match=r"a\.tfrecord\.gz.*longer than the 512 MiB"):
         leat.open(write(tmp_path / "a.tfrecord.gz", gzip.compress(length + masked(length) + bytes(1 << 20))))
 
 
