@@ -487,17 +487,23 @@ static int beton_verify(struct leat_source *source, const struct leat_verify_opt
     const struct leat_open_options opening = {.progress = options->progress, .user = options->user};
     struct leat_places now;
     struct leat_place was;
+    struct leat_error fault;
+    uint64_t faults = 0;
     int rc = leat_beton_index_make(b->file, &b->layout, &opening, &now, error);
     for (uint64_t i = 0; !rc && i < now.count * now.width; i++) {
         rc = leat_places_get(&b->places, i / now.width, i % now.width, &was, error);
-        if (!rc && memcmp(&was, &now.at[i], sizeof was) != 0)
-            rc = leat_fail_at(error, LEAT_E_CORRUPT, b->path, (int64_t)was.offset,
-                              "sample %" PRIu64 ": the bytes at %" PRIu64 " of %s are not those that were there when "
-                              "its index was made: restore it, or remove its index",
-                              first_id + i / now.width, was.offset, b->path);
+        if (rc || !memcmp(&was, &now.at[i], sizeof was))
+            continue;
+        leat_fail_at(&fault, LEAT_E_CORRUPT, b->path, (int64_t)was.offset,
+                     "the bytes are not those that were there when the index was made: restore the file, or remove "
+                     "its index");
+        leat_error_at_sample(&fault, (int64_t)(first_id + i / now.width), NULL);
+        rc = leat_source_tell_fault(options, &fault, b->path, &faults, error);
     }
     leat_places_destroy(&now);
-    return rc;
+    return rc || !faults ? rc
+                         : leat_fail(error, LEAT_E_CORRUPT, "%" PRIu64 " values of %s have other bytes than before",
+                                     faults, b->path);
 }
 
 static int beton_about(struct leat_source *source, struct leat_source_about *out, struct leat_error *error)

@@ -264,10 +264,8 @@ int leat_photo_files_verify(struct leat_photo_files *p, const char *field, const
         }
         leat_io_release(file);
         if (found) {
-            faults++;
             leat_error_at_sample(&fault, (int64_t)(first_id + i), field);
-            if (options->report && options->report(options->user, &fault))
-                rc = leat_fail(error, LEAT_E_CANCELLED, "verifying %s was stopped", p->root);
+            rc = leat_source_tell_fault(options, &fault, p->root, &faults, error);
         }
         done += size;
         if (!rc && options->progress && (i % 64 == 63 || i + 1 == count) &&

@@ -217,7 +217,8 @@ struct leat_source_vtable {
     /* The texts of a field as codes, if it keeps them; each code is below n, and each text is one of its kind. May be
      * NULL. */
     int (*codes)(struct leat_source *source, size_t field, struct leat_source_codes *out, struct leat_error *error);
-    /* Checks every byte (leat_verify). May be NULL. */
+    /* Checks every byte (leat_verify), and tells of each fault by leat_source_tell_fault; one that ends it may be its
+     * error alone. CORRUPT: there were some. May be NULL. */
     int (*verify)(struct leat_source *source, const struct leat_verify_options *options, uint64_t first_id,
                   struct leat_error *error);
     /* The part of leat_dataset_about that one file has, without reading payloads. May be NULL. */
@@ -272,5 +273,8 @@ void leat_source_suggest(const char *path, const struct leat_open_options *optio
  * storage. INVALID: its format has a mistake. */
 int leat_source_check(const struct leat_source *source, struct leat_error *error);
 void leat_source_close(struct leat_source *source); /* NULL is allowed */
+/* Tells whoever verifies of a fault, and counts it. CANCELLED: that was to be the last. */
+int leat_source_tell_fault(const struct leat_verify_options *options, const struct leat_error *fault, const char *path,
+                           uint64_t *faults, struct leat_error *error);
 
 #endif

@@ -257,6 +257,15 @@ int leat_source_check(const struct leat_source *source, struct leat_error *error
     return LEAT_OK;
 }
 
+int leat_source_tell_fault(const struct leat_verify_options *options, const struct leat_error *fault, const char *path,
+                           uint64_t *faults, struct leat_error *error)
+{
+    ++*faults;
+    return options->report && options->report(options->user, fault)
+               ? leat_fail(error, LEAT_E_CANCELLED, "verifying %s was stopped", path)
+               : LEAT_OK;
+}
+
 void leat_source_close(struct leat_source *source)
 {
     if (source)

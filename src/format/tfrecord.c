@@ -410,12 +410,19 @@ static int tfrecord_verify(struct leat_source *source, const struct leat_verify_
 {
     const struct leat_tfrecord *t = (const struct leat_tfrecord *)source;
     struct progress progress = {.options = options};
+    struct leat_error fault;
+    uint64_t faults = 0;
     int rc = LEAT_OK;
     for (size_t i = 0; i < t->n_files; i++)
         progress.total += t->files[i].file.size;
-    for (size_t i = 0; i < t->n_files && !rc; i++)
-        rc = verify_file(&t->files[i], &progress, first_id, error);
-    return rc;
+    for (size_t i = 0; i < t->n_files && !rc; i++) {
+        rc = verify_file(&t->files[i], &progress, first_id, &fault);
+        if (rc == LEAT_E_CORRUPT)
+            rc = leat_source_tell_fault(options, &fault, source->path, &faults, error);
+        else if (rc && error)
+            *error = fault;
+    }
+    return rc || !faults ? rc : leat_fail(error, LEAT_E_CORRUPT, "%" PRIu64 " files are damaged", faults);
 }
 
 static int tfrecord_about(struct leat_source *source, struct leat_source_about *out, struct leat_error *error)

@@ -462,19 +462,22 @@ static bool is_fault(int rc)
 
 struct sum_of_shards {
     const struct leat_verify_options *options;
-    uint64_t before, total;
+    uint64_t before, total, faults;
 };
 
 static int shard_report(void *user, const struct leat_error *fault)
 {
-    const struct sum_of_shards *sum = user;
+    struct sum_of_shards *sum = user;
+    sum->faults++;
     return sum->options->report ? sum->options->report(sum->options->user, fault) : 0;
 }
 
 static int shard_progress(void *user, uint64_t bytes, uint64_t total)
 {
     const struct sum_of_shards *sum = user;
-    return sum->options->progress ? sum->options->progress(sum->options->user, sum->before + bytes, sum->total) : 0;
+    return sum->options->progress
+               ? sum->options->progress(sum->options->user, sum->before + bytes, sum->total ? sum->total : total)
+               : 0;
 }
 
 static int verify_shards(const struct leat_manifest *m, const char *path, const struct leat_verify_options *options,
@@ -516,6 +519,20 @@ static int verify_shards(const struct leat_manifest *m, const char *path, const 
     return worst;
 }
 
+/* Of any format. A fault that ended it, and of which it has told nobody, is told of here. */
+static int verify_source(struct leat_source *source, const struct leat_verify_options *options,
+                         struct leat_error *error)
+{
+    struct sum_of_shards sum = {.options = options};
+    const struct leat_verify_options inner = {.struct_size = sizeof inner,
+                                              .num_threads = options->num_threads,
+                                              .report = shard_report,
+                                              .progress = shard_progress,
+                                              .user = &sum};
+    const int rc = source->v->verify(source, &inner, 0, error);
+    return rc && is_fault(rc) && !sum.faults ? report(options, error) : rc;
+}
+
 int leat_verify(const char *path, const struct leat_verify_options *options, struct leat_error *error)
 {
     static const struct leat_verify_options defaults = {.struct_size = sizeof defaults};
@@ -552,7 +569,7 @@ int leat_verify(const char *path, const struct leat_verify_options *options, str
     if (is_manifest)
         rc = verify_shards(&manifest, path, options, error);
     else if (source->v->verify)
-        rc = source->v->verify(source, options, 0, error);
+        rc = verify_source(source, options, error);
     else
         rc = leat_fail(error, LEAT_E_UNSUPPORTED, "data of format '%s' carry no checksums: pack them first",
                        source->v->name);
