@@ -148,16 +148,21 @@ static int add(struct leat_tfrecord *t, const char *name, const struct leat_fiel
     return LEAT_OK;
 }
 
+static bool is_empty(const struct leat_tfrecord_column *c)
+{
+    return !c->kinds[LEAT_TFRECORD_BYTES].n && !c->kinds[LEAT_TFRECORD_FLOATS].n && !c->kinds[LEAT_TFRECORD_INTS].n;
+}
+
 static int add_value(struct leat_tfrecord *t, size_t column, const char *name, const struct leat_field *wish,
                      struct leat_error *error)
 {
     const struct leat_tfrecord_column *c = &t->columns[column];
     const uint64_t n = c->kinds[1].n + c->kinds[2].n + c->kinds[3].n;
     struct leat_field f = {.name = name};
-    const int rc =
-        n ? type_of(t, column, wish, &f, error)
-          : leat_fail(error, LEAT_E_INVALID, "the feature \"%s\" of %s is empty in each record: leave it out", name,
-                      t->source.path);
+    const int rc = !is_empty(c) ? type_of(t, column, wish, &f, error)
+                                : leat_fail(error, LEAT_E_INVALID,
+                                            "the feature \"%s\" of %s is empty in each record: leave it out", name,
+                                            t->source.path);
     if (rc)
         return rc;
     enum leat_storage storage = LEAT_STORAGE_EXTENT;
@@ -204,7 +209,8 @@ int leat_tfrecord_make_fields(struct leat_tfrecord *t, const struct leat_open_op
     if (!rc && options->n_fields)
         rc = add_chosen(t, names, options, error);
     for (size_t c = 0; c < t->n_columns && !rc && !options->n_fields; c++)
-        rc = add_value(t, c, names[c], NULL, error);
+        if (!is_empty(&t->columns[c])) /* that any has a value of */
+            rc = add_value(t, c, names[c], NULL, error);
     const size_t values = t->source.n_fields;
     if (!rc && !values)
         rc = leat_fail_at(error, LEAT_E_FORMAT, t->source.path, LEAT_NO_OFFSET, "the records of %s have no features",

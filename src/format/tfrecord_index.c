@@ -263,6 +263,10 @@ static int read_feature(struct maker *m, struct cursor feature, struct leat_plac
     const uint8_t *from = list.p;
     if (kind == LEAT_TFRECORD_BYTES ? !read_bytes_list(list, &n, &last) : !read_numbers(kind, &list, &n, &out->sum))
         return no_example(m, "it is no tf.train.Example: a list is damaged");
+    if (kind == LEAT_TFRECORD_BYTES && !n) { /* of no bytes, which are another thing than empty ones */
+        *out = (struct leat_place){0};
+        return LEAT_OK;
+    }
     if (kind == LEAT_TFRECORD_BYTES && n == 1) {
         from = last.p;
         out->length = (uint64_t)(last.end - last.p);

@@ -87,6 +87,16 @@ def test_what_a_record_lacks_is_not_valid(tmp_path: Path) -> None:
     pack_support.check_pack(leat.open(more, fields=names), str(more), tmp_path, *words)
 
 
+def test_an_empty_list_of_bytes_is_no_value(tmp_path: Path) -> None:
+    none = entry("t", field(1, b"")) + entry("n", field(3, b"\x08\x05")) + entry("never", b"")
+    path = write(tmp_path / "a.tfrecord", record(field(1, none)) + records([{"t": b"x", "n": 6, "gone": None}]))
+    ds = leat.open(path)
+    assert ds.schema["t"].kind == "str" and list(ds.schema) == ["t", "n", "t.valid"]
+    assert [s["t"] for s in ds] == ["", "x"] and ds.column("t.valid").tolist() == [False, True]
+    with pytest.raises(ValueError, match='"never" of .* is empty in each record'):
+        leat.open(path, fields=["never"])
+
+
 def test_shards_are_one_data_set_with_the_features_of_any(tmp_path: Path) -> None:
     write(tmp_path / "s-0.tfrecord", records([{"a": 1}, {"a": 2}]))
     write(tmp_path / "s-1.tfrecord", records([{"b": b"x", "a": 3}]))
