@@ -144,6 +144,17 @@ def test_tables_convert_by_the_package(tmp_path: Path) -> None:
     assert len(some) == 40 and some.about["photos"]["fast"]["count"] == 40 and some[3]["photo"] == PHOTOS[3]
 
 
+def test_broken_photos_of_tables_are_listed(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    pyarrow.parquet.write_table(pa.table({"photo": [PHOTOS[0], PHOTOS[1][:-90], PHOTOS[2]]}), tmp_path / "a.parquet")
+    told = run("convert", tmp_path / "a.parquet", tmp_path / "b.leat", "--field", "photo=image", env=PYTHON).stdout
+    assert f"1 broken photos: marked. All of them: {tmp_path / 'b.leat.bad.jsonl'}" in told
+    (line,) = (json.loads(line) for line in (tmp_path / "b.leat.bad.jsonl").read_text().splitlines())
+    assert (line["index"], line["skipped"]) == (1, False) and line["reason"].startswith("JPEG")
+
+
 def test_what_is_converted_is_told_from_what_packing_alone_does(tmp_path: Path) -> None:
     src = _jsonl(tmp_path / "a.jsonl")
     for option in ("--max-side", "--on-error", "--tokenizer"):

@@ -168,8 +168,11 @@ def test_photos_of_pillow_that_are_broken_are_as_other_broken_photos(tmp_path: P
     out = io.BytesIO()
     _opened(jpeg(40, 30, 1)).save(out, "BMP")
     bitmap = out.getvalue()[:-500]
-    made = leat.pack(Broken(bitmap, cut), tmp_path / "d.leat", workers=0, on_error="skip")
-    assert (made.samples, made.skipped) == (2, 2)
+    made = leat.pack(Broken(cut, bitmap, cut), tmp_path / "d.leat", workers=0, on_error="skip")
+    assert (made.samples, made.skipped) == (2, 3)
+    lines = [json.loads(line) for line in (tmp_path / "d.leat.bad.jsonl").read_text().splitlines()]
+    assert [(line["index"], line["skipped"]) for line in lines] == [(1, True), (2, True), (3, True)]
+    assert lines[0]["reason"].startswith("JPEG") and "cannot be decoded" in lines[1]["reason"]
     with pytest.raises(leat.BrokenSampleError, match="sample 1 of the data set raised a photo cannot be decoded"):
         leat.pack(Broken(bitmap), tmp_path / "e.leat", workers=0)
 
@@ -449,7 +452,7 @@ def test_a_killed_run_goes_on_to_the_same_file(bad: tuple[int, ...], tmp_path: P
 def test_a_run_that_ended_between_its_last_two_steps_is_finished(tmp_path: Path, monkeypatch: Any) -> None:
     from leat.text.notes import Notes
 
-    def killed_there(self: Notes) -> None:
+    def killed_there(self: Notes, broken: Any = ()) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Notes, "finish", killed_there)

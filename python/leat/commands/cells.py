@@ -31,7 +31,9 @@ def written(ds: Dataset, path: str, progress: bool, metadata: Mapping[str, Any] 
         progress: draw a line on standard error.
         options: of the Writer.
     """
+    from ..text.notes import bad_lines, list_bad
     from ..text.progress import Line
+    from .main import no_more_interrupts
 
     told = dict(metadata or {})
     cells = ds._known_cells()
@@ -47,4 +49,7 @@ def written(ds: Dataset, path: str, progress: bool, metadata: Mapping[str, Any] 
         finally:
             if line is not None:
                 line.close()
+        no_more_interrupts()
+        writer.close()
+    list_bad(path, bad_lines(writer.broken))
     return len(writer.broken)

@@ -98,6 +98,12 @@ def _interrupt(number: int, frame: Any) -> None:
     raise KeyboardInterrupt
 
 
+def no_more_interrupts() -> None:
+    """What is left to do gives the file its name: a command that has done so was not interrupted."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+
+
 def _say(name: str, text: str) -> None:
     print(_shown(f"leat {name}: {text}"), file=sys.stderr, flush=True)
 

@@ -42,7 +42,8 @@ def read_here(src: Any, dst: str, metadata: dict[str, Any] | None, options: Mapp
         made = _open(dst)
         print(f"{dst}: {len(made):,} samples")
         if broken:
-            print(f"{broken:,} broken photos: {'left out' if more['on_bad'] == 'skip' else 'marked'}")
+            told = "left out" if more["on_bad"] == "skip" else "marked"
+            print(f"{broken:,} broken photos: {told}. All of them: {dst}.bad.jsonl")
         if converting:
             _compare(made, dataset, src if isinstance(src, str) else " ".join(src))
     return DONE
@@ -78,6 +79,8 @@ def packed(options: Mapping[str, str]) -> int:
     if "quiet" not in options:
         left_out = f", {made.skipped:,} left out" if made.skipped else ""
         print(f"{dst}: {made.samples:,} samples{left_out}" + (f", {made.broken:,} broken" if made.broken else ""))
+        if made.skipped or made.broken:
+            print(f"All of them: {dst}.bad.jsonl")
     return DONE
 
 

@@ -51,8 +51,8 @@ class Packed:
     Attributes:
         path: of the file.
         samples: in it.
-        skipped: samples that were left out; PATH.bad.jsonl lists those that raised.
-        broken: photos that are marked as broken.
+        skipped: samples that were left out.
+        broken: photos that are marked as broken; PATH.bad.jsonl lists both.
         seconds: that this run took.
     """
 
@@ -175,7 +175,7 @@ def pack(
             notes.close()
             if line is not None:
                 line.close()
-    notes.finish()
+    notes.finish(writer.broken)
     skipped = len(notes.skipped) + sum(left_out for _, left_out, _, _ in writer.broken)
     broken = sum(not left_out for _, left_out, _, _ in writer.broken)
     return Packed(target, len(_open(target)), skipped, broken, time.monotonic() - begin)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -21,7 +21,7 @@ class Notes:
 
     def __init__(self, target: str, begun: Mapping[str, Any], ending: str = ".tokens") -> None:
         self._target, self._begun = target, dict(begun)
-        self._path, self._list = target + ending, target + ".bad.jsonl"
+        self._path = target + ending
         self.skipped: list[dict[str, Any]] = []  # "index": of the record; "before": documents written before it
         #: why the files there are not of this run, which matters if they have documents
         self.fault: ChangedError | None = None
@@ -120,17 +120,33 @@ class Notes:
         if self._file is not None:
             self._file.close()
 
-    def finish(self) -> None:
-        """The pack is finished: leaves the list of records left out, and removes that of an earlier pack."""
-        if self.skipped:
-            with whole(self._list, ", then go on with resume=True") as f:
-                for s in self.skipped:
-                    line = {k: v for k, v in s.items() if k not in ("before", "what")}
-                    f.write(f"{json.dumps(line)}\n".encode())
-        elif os.path.exists(self._list):
-            os.remove(self._list)
+    def finish(self, broken: Sequence[tuple[int, bool, str, str]] = ()) -> None:
+        """The pack is finished: leaves the list of records left out, and removes that of an earlier pack. `broken`:
+        photos, as of a Writer."""
+        lines = [{k: v for k, v in s.items() if k not in ("before", "what")} for s in self.skipped]
+        for line in bad_lines(broken):
+            before = sum(s["before"] <= line["index"] for s in self.skipped)  # the Writer does not know of these
+            lines.append({**line, "index": line["index"] + before})
+        list_bad(self._target, sorted(lines, key=lambda line: int(line["index"])))
         with contextlib.suppress(FileNotFoundError):
             os.remove(self._path)
+
+
+def bad_lines(broken: Sequence[tuple[int, bool, str, str]]) -> list[dict[str, Any]]:
+    """What PATH.bad.jsonl says of the broken photos of a Writer, as cli/pack_report.c."""
+    return [{"index": i, "skipped": left_out, "path": name, "reason": why} for i, left_out, name, why in broken]
+
+
+def list_bad(target: str, lines: Sequence[Mapping[str, Any]]) -> None:
+    """Writes PATH.bad.jsonl, or removes that of an earlier pack."""
+    path = target + ".bad.jsonl"
+    if lines:
+        with whole(path, ", then go on with resume=True") as f:
+            for line in lines:
+                f.write(f"{json.dumps(line)}\n".encode())
+    else:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(path)
 
 
 def _sync_folder(path: str) -> None:
