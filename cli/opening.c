@@ -187,6 +187,15 @@ static bool have_one_tokenizer(const struct cli_command *command, const struct l
     return true;
 }
 
+/* Where an error speaks of the argument fields: the option that is the same. NULL: it does not, or there is none. */
+static const char *hint_of(const struct cli_command *command, const struct leat_error *error)
+{
+    for (size_t i = 0; strstr(error->message, "fields=") && i < command->n_options; i++)
+        if (!strcmp(command->options[i].name, "field") && command->options[i].type == CLI_EACH)
+            return "--field NAME takes a field, --field NAME=KIND says what it is, too; any number of times.";
+    return NULL;
+}
+
 static struct leat_dataset *open_paths(const struct cli_command *command, const struct cli_paths *paths,
                                        const struct leat_open_options *options, int *exit_code)
 {
@@ -197,7 +206,7 @@ static struct leat_dataset *open_paths(const struct cli_command *command, const 
     cli_progress_stop(work->progress);
     work->progress = NULL;
     if (rc)
-        *exit_code = cli_fail(command, &error, NULL);
+        *exit_code = cli_fail(command, &error, hint_of(command, &error));
     else if (paths->n > 1 && !have_one_tokenizer(command, dataset, paths, options, exit_code)) {
         leat_dataset_release(dataset);
         dataset = NULL;

@@ -146,8 +146,7 @@ static size_t first_of_files(const struct leat_dataset *dataset)
     return i < n ? i : SIZE_MAX;
 }
 
-/* Whether a derived field comes along: the writer makes those of photos, but knows neither names nor what is missing.
- */
+/* Whether a derived field comes along: the writer makes those of photos, but knows neither names nor what is missing */
 static bool comes_along(const struct leat_field *field)
 {
     const size_t n = strlen(field->name);

@@ -144,6 +144,19 @@ def test_tables_convert_by_the_package(tmp_path: Path) -> None:
     assert len(some) == 40 and some.about["photos"]["fast"]["count"] == 40 and some[3]["photo"] == PHOTOS[3]
 
 
+def test_errors_say_what_to_do_in_the_shell(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "a.tar", "w") as tar:
+        tar.addfile(tarfile.TarInfo("0.pkl"), io.BytesIO())
+    told = run("convert", tmp_path / "a.tar", tmp_path / "b.leat", code=2).stderr
+    assert "pickles" in told and "--field NAME takes a field, --field NAME=KIND says what it is" in told
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    pyarrow.parquet.write_table(pa.table({"n": [1, None]}), tmp_path / "a.parquet")
+    told = run("convert", tmp_path / "a.parquet", tmp_path / "b.leat", code=1, env=PYTHON).stderr
+    assert "'n' has no value, and a field has one: leave it out by --field with the others" in told
+
+
 def test_broken_photos_of_tables_are_listed(tmp_path: Path) -> None:
     pa = pytest.importorskip("pyarrow")
     import pyarrow.parquet

@@ -9,6 +9,7 @@ import importlib
 import io
 import json
 import os
+import re
 import shlex
 import signal
 import sys
@@ -83,7 +84,12 @@ _WORDS = (
 )
 
 
+#: what the shell does not have
+_MISSING = re.compile(r"fill=\{'(.+?)': \.\.\.\} says what stands for (it|them)")
+
+
 def _worded(text: str) -> str:
+    text = _MISSING.sub(r"leave it out by --field with the others, or in Python leat.open(fill={'\1': ...})", text)
     for advice, option in _WORDS:
         text = text.replace(advice, option)
     return text
