@@ -10,13 +10,14 @@ import json
 import os
 import random
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from cli_support import PYTHON, command, jpeg, make_folder, real_data
+from cli_support import PYTHON, Started, command, jpeg, make_folder, real_data
 from cli_support import leat as run
 from test_convert import killed
 
@@ -482,6 +483,20 @@ def test_the_shell_names_a_data_set_by_its_module(tmp_path: Path) -> None:
     ds = leat.open(tmp_path / "a.leat")
     assert list(ds.schema) == ["label", "tokens"] and ds.schema["label"].dtype == "int32"
     run("verify", tmp_path / "a.leat")
+
+
+def test_an_interrupt_before_the_first_sample_is_written_says_no_more(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(
+        "import sys, time\nclass Slow:\n    def __len__(self): return 9\n    def __getitem__(self, i):\n"
+        "        print('asked', flush=True)\n        time.sleep(60)\n"
+    )
+    (tmp_path / "a.leat").write_bytes(b"an older file")
+    line = [command(), "pack", "--dataset", f"{tmp_path / 'slow.py'}:Slow", str(tmp_path / "a.leat"), "--overwrite"]
+    with Started(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=PYTHON) as process:
+        assert process.stdout is not None and process.stdout.readline() == "asked\n"
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=60)
+    assert process.returncode == 130 and told == "leat pack: interrupted.\n"
 
 
 def test_errors_of_the_shell_say_what_to_do(tmp_path: Path) -> None:

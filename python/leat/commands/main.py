@@ -13,6 +13,7 @@ import re
 import shlex
 import signal
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -22,6 +23,7 @@ from ..files import writing
 
 DONE, FAULTS, FAILED, INTERRUPTED = 0, 1, 2, 130  # exit codes, as of cli/args.h
 _command = ""  #: that runs
+_begun = 0.0  #: when it began
 
 
 def main(name: str, options: Mapping[str, str]) -> int:
@@ -44,8 +46,8 @@ def main(name: str, options: Mapping[str, str]) -> int:
     }
     from ..errors import BrokenSampleError, CorruptError, Error
 
-    global _command
-    _command = name
+    global _command, _begun
+    _command, _begun = name, time.time()
     try:
         code = commands[name](options)
         sys.stdout.flush()
@@ -290,7 +292,8 @@ def _chat(options: Mapping[str, str]) -> Any:
 
 def interrupted(options: Mapping[str, str]) -> int:
     if not os.path.exists(f"{options['dst']}.partial"):
-        _say(_command, f"interrupted; {options['dst']} was complete.")
+        complete = os.path.exists(options["dst"]) and os.path.getmtime(options["dst"]) >= _begun
+        _say(_command, f"interrupted; {options['dst']} was complete." if complete else "interrupted.")
         return INTERRUPTED
     _say(_command, f"interrupted; the complete samples stay in {options['dst']}.partial.")
     print(f"To resume: leat {_words(options)}", file=sys.stderr, flush=True)
