@@ -443,7 +443,8 @@ static int pin_all(struct blocks_file *f, const size_t *blocks, size_t n, size_t
             rc = make_own(f, blocks, own, n_own, own + n, made, asker, error);
             pthread_mutex_lock(&cache.lock);
         }
-        settle(pins, own, n_own, made, rc);
+        if (n_own) /* who has made nothing wakes nobody: those who wait would wake each other */
+            settle(pins, own, n_own, made, rc);
         if (rc || n_own || all_pinned(pins, n) || leat_io_wait_slice(&cache.decoded, &cache.lock))
             continue;
         pthread_mutex_unlock(&cache.lock);

@@ -1,7 +1,9 @@
 /* Blocks of a file whose reads complete later. */
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdatomic.h>
 
+#include "base/alloc.h"
 #include "base/ledger.h"
 #include "base/random.h"
 #include "io/blocks.h"
@@ -372,6 +374,72 @@ TEST(waiting_for_a_block_that_another_thread_decodes_can_be_interrupted)
     pthread_join(thread, NULL);
     assert_ok(leat_io_read(file, 0, 10, got[1], &error)); /* what the other thread decoded */
     assert_memory_equal(got[1], content, 10);
+    leat_io_release(file);
+    sem_destroy(&slow.begun);
+    sem_destroy(&slow.go_on);
+}
+
+/* ---- blocks that are made -------------------------------------------------------------------- */
+
+enum { WAITERS = 2 };
+
+static int make_slowly(void *user, const size_t *blocks, size_t n, struct leat_made_block *to, void *asker,
+                       struct leat_error *error)
+{
+    struct slow *slow = user;
+    sem_post(&slow->begun);
+    sem_wait(&slow->go_on);
+    for (size_t i = 0; i < n; i++) {
+        to[i] = (struct leat_made_block){leat_alloc(BLOCK), BLOCK};
+        assert_non_null(to[i].data);
+        memcpy(to[i].data, content + blocks[i] * BLOCK, BLOCK);
+    }
+    return LEAT_OK;
+}
+
+static void *pin_first(void *file)
+{
+    struct leat_pin pin;
+    struct leat_error error;
+    const int rc = leat_blocks_pin(file, &(size_t){0}, 1, NULL, &pin, &error);
+    if (!rc)
+        leat_blocks_unpin(&pin, 1);
+    return (void *)(intptr_t)rc;
+}
+
+static _Atomic bool stops;
+static bool stops_now(void)
+{
+    return atomic_load(&stops);
+}
+
+/* None of them wakes the others, which would keep all of them from looking. */
+TEST(several_that_wait_for_a_block_that_is_made_can_be_interrupted)
+{
+    struct slow slow;
+    struct leat_io_file *file;
+    struct leat_error error;
+    pthread_t maker, waiters[WAITERS];
+    void *rc;
+    sem_init(&slow.begun, 0, 0);
+    sem_init(&slow.go_on, 0, 0);
+    assert_ok(leat_blocks_open(&(struct leat_blocks){.path = "slow", .n = 1, .make = make_slowly, .user = &slow}, &file,
+                               &error));
+    assert_int_equal(pthread_create(&maker, NULL, pin_first, file), 0);
+    sem_wait(&slow.begun);
+    leat_set_interrupt(stops_now);
+    for (size_t i = 0; i < WAITERS; i++)
+        assert_int_equal(pthread_create(&waiters[i], NULL, pin_first, file), 0);
+    usleep(50000); /* both wait */
+    atomic_store(&stops, true);
+    for (size_t i = 0; i < WAITERS; i++) {
+        pthread_join(waiters[i], &rc);
+        assert_int_equal((intptr_t)rc, LEAT_E_CANCELLED);
+    }
+    leat_set_interrupt(NULL);
+    sem_post(&slow.go_on);
+    pthread_join(maker, &rc);
+    assert_int_equal((intptr_t)rc, LEAT_OK);
     leat_io_release(file);
     sem_destroy(&slow.begun);
     sem_destroy(&slow.go_on);
