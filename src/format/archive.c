@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "io/blocks.h"
 #include "io/gzip.h"
+#include "io/interrupt.h"
 
 enum {
     LOCAL = 30,
@@ -20,6 +21,7 @@ enum {
     END64 = 56,
     COMMENT = 65535,
     PIECE = 1 << 20,
+    TELL = 16 << 20,
     STORED = 0,
     DEFLATED = 8,
     DEFLATE_RATIO = 1032
@@ -319,8 +321,14 @@ static int wrap(struct leat_io_file *archive, const struct leat_archive_member *
 struct counted {
     const struct leat_io_file *file;
     const struct leat_archive_member *m;
-    uint64_t seen;
+    const struct leat_open_options *options; /* NULL: nobody is told */
+    uint64_t seen, told;
 };
+
+static int stopped(const struct leat_io_file *file, struct leat_error *error)
+{
+    return leat_fail(error, LEAT_E_CANCELLED, "reading %s was stopped", file->path);
+}
 
 static int see(void *user, const uint8_t *bytes, size_t n, struct leat_error *error)
 {
@@ -328,13 +336,17 @@ static int see(void *user, const uint8_t *bytes, size_t n, struct leat_error *er
     if (n > c->m->size - c->seen)
         return broken(c->file, c->m->header, "a member decodes to more bytes than its directory says", error);
     c->seen += n;
-    return LEAT_OK;
+    if (c->seen - c->told < TELL)
+        return LEAT_OK;
+    c->told = c->seen;
+    const bool stop = c->options && c->options->progress && c->options->progress(c->options->user, c->seen, c->m->size);
+    return stop || leat_io_interrupted() ? stopped(c->file, error) : LEAT_OK;
 }
 
 static int inflate_member(struct leat_io_file *file, const struct leat_archive_member *m, uint64_t at,
-                          struct leat_io_file **out, struct leat_error *error)
+                          const struct leat_open_options *opening, struct leat_io_file **out, struct leat_error *error)
 {
-    struct counted c = {file, m, 0};
+    struct counted c = {.file = file, .m = m, .options = opening};
     struct leat_io_file *gzip = NULL;
     const uint64_t share = m->size / LEAT_GZIP_POINTS + 1;
     const struct leat_gzip_options options = {.sink = see, .user = &c, .block_bytes = share > PIECE ? share : PIECE};
@@ -364,6 +376,8 @@ static int check_stored(struct leat_io_file *file, const struct leat_archive_mem
         leat_blocks_ahead(file, at + i, m->bytes - i);
         if (!(rc = leat_io_read(file, at + i, n, piece, error)))
             crc = libdeflate_crc32(crc, piece, n);
+        if (!rc && leat_io_interrupted())
+            rc = stopped(file, error);
     }
     leat_free(piece);
     return rc || crc == m->crc ? rc : broken(file, at, "the CRC-32 of a member is another one", error);
@@ -394,14 +408,15 @@ static int find_bytes(struct leat_io_file *file, const struct leat_archive *zip,
 }
 
 int leat_archive_open(struct leat_io_file *file, const struct leat_archive *zip, const struct leat_archive_member *m,
-                      struct leat_io_file **out, uint64_t *at, struct leat_error *error)
+                      const struct leat_open_options *options, struct leat_io_file **out, uint64_t *at,
+                      struct leat_error *error)
 {
     *out = NULL;
     int rc = find_bytes(file, zip, m, at, error);
     if (!rc && m->deflated) {
-        rc = inflate_member(file, m, *at, out, error);
+        rc = inflate_member(file, m, *at, options, out, error);
         *at = 0;
-    } else if (!rc && !(rc = check_stored(file, m, *at, error))) {
+    } else if (!rc) {
         *out = leat_io_retain(file);
     }
     if (rc)
@@ -414,5 +429,5 @@ int leat_archive_check(struct leat_io_file *file, const struct leat_archive *zip
 {
     uint64_t at;
     int rc = find_bytes(file, zip, m, &at, error);
-    return rc ? rc : m->deflated ? inflate_member(file, m, at, NULL, error) : check_stored(file, m, at, error);
+    return rc ? rc : m->deflated ? inflate_member(file, m, at, NULL, NULL, error) : check_stored(file, m, at, error);
 }

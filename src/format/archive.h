@@ -5,7 +5,7 @@
  *
  * The directory decides, and local headers must agree with it: members that overlap, names that stand twice, sizes that
  * cannot be, and encryption are errors. Deflated members are decoded once from beginning to end, which compares their
- * CRC-32, and from then on read from anywhere (io/gzip.h).
+ * CRC-32, and from then on read from anywhere (io/gzip.h). That of stored ones is for the caller to compare.
  */
 #ifndef LEAT_FORMAT_ARCHIVE_H
 #define LEAT_FORMAT_ARCHIVE_H
@@ -35,12 +35,12 @@ bool leat_archive_recognise(const uint8_t *head, size_t n);
 /* Reads the directory. CORRUPT, UNSUPPORTED (encryption, methods), IO, NOMEM. */
 int leat_archive_read(struct leat_io_file *file, struct leat_archive *out, struct leat_error *error);
 void leat_archive_destroy(struct leat_archive *zip);
-/* Opens a member as bytes [*at, *at + size) of a file: the archive itself, or the decoded bytes. Its CRC-32 is
- * compared. Errors: CORRUPT, IO, NOMEM. */
+/* Opens a member as bytes [*at, *at + size) of a file: the archive itself, or the decoded bytes, whose CRC-32 was
+ * compared; that calls the progress of `options`, if any. Errors: CORRUPT, IO, NOMEM, CANCELLED. */
 int leat_archive_open(struct leat_io_file *file, const struct leat_archive *zip,
-                      const struct leat_archive_member *member, struct leat_io_file **out, uint64_t *at,
-                      struct leat_error *error);
-/* Compares the CRC-32 of a member again. */
+                      const struct leat_archive_member *member, const struct leat_open_options *options,
+                      struct leat_io_file **out, uint64_t *at, struct leat_error *error);
+/* Compares the CRC-32 of a member. Errors likewise. */
 int leat_archive_check(struct leat_io_file *file, const struct leat_archive *zip,
                        const struct leat_archive_member *member, struct leat_error *error);
 

@@ -1,5 +1,5 @@
 /* Files of arrays whose first axis counts samples: arrays.h. */
-#include "format/arrays.h"
+#include "format/arrays_sums.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -7,92 +7,19 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/hash.h"
-#include "format/fingerprint.h"
 #include "io/blocks.h"
-#include "io/guard.h"
 
-enum { PIECE = 4 << 20, REMOTE_BLOCK = 1 << 20, ROWS = 65536 };
-
-struct column {
-    char name[LEAT_FIELD_NAME];
-    struct leat_io_file *file;
-    uint64_t at, row_bytes;
-    struct leat_npy row; /* one of its rows: how it stands in the file */
-    bool turned;         /* ... which is not how it is delivered */
-    bool fortran;        /* elements of a row lie `count` elements apart */
-    const uint8_t *base; /* of the values, if the file is mapped: read them inside leat_guarded */
-};
-
-struct arrays {
-    struct leat_source source;
-    char *path, *notice;
-    struct leat_io_file *file;
-    uint64_t stamp;
-    struct leat_field *fields;
-    struct column *columns;
-    uint8_t *storage;
-};
-
-/* ---- reading rows ---------------------------------------------------------------------------- */
-
-/* Elements of rows in the order of Fortran, from where they lie together to where they make up rows. */
-struct gather {
-    const struct column *c;
-    uint64_t first, n, count;
-    uint8_t *to;
-};
-
-static void spread(const struct column *c, const uint8_t *from, uint64_t n, uint8_t *to)
-{
-    const size_t each = leat_dtype_size(c->row.dtype);
-    for (uint64_t i = 0; i < n; i++)
-        memcpy(to + i * c->row_bytes, from + i * each, each);
-}
-
-static int gather_mapped(void *arg)
-{
-    const struct gather *g = arg;
-    const size_t each = leat_dtype_size(g->c->row.dtype);
-    for (uint64_t e = 0; e * each < g->c->row_bytes; e++)
-        spread(g->c, g->c->base + (e * g->count + g->first) * each, g->n, g->to + e * each);
-    return LEAT_OK;
-}
-
-static int gather_read(const struct gather *g, struct leat_error *error)
-{
-    const size_t each = leat_dtype_size(g->c->row.dtype);
-    uint8_t *line = leat_new_array((size_t)g->n, each);
-    int rc = line ? LEAT_OK : leat_fail(error, LEAT_E_NOMEM, "no memory for values of \"%s\"", g->c->name);
-    for (uint64_t e = 0; !rc && e * each < g->c->row_bytes; e++) {
-        rc = leat_io_read(g->c->file, g->c->at + (e * g->count + g->first) * each, g->n * each, line, error);
-        if (!rc)
-            spread(g->c, line, g->n, g->to + e * each);
-    }
-    leat_free(line);
-    return rc;
-}
-
-/* Reads n rows from `first` on, each as it stands. */
-static int fetch(const struct arrays *a, const struct column *c, uint64_t first, uint64_t n, uint8_t *to,
-                 struct leat_error *error)
-{
-    struct gather g = {c, first, n, a->source.count, to};
-    if (c->fortran)
-        return c->base ? leat_guarded(gather_mapped, &g, error) : gather_read(&g, error);
-    leat_blocks_ahead(c->file, c->at + first * c->row_bytes, n * c->row_bytes);
-    return leat_io_read(c->file, c->at + first * c->row_bytes, n * c->row_bytes, to, error);
-}
+enum { REMOTE_BLOCK = 1 << 20 };
 
 int leat_arrays_compute(struct leat_source *source, const size_t *fields, size_t n_fields, const uint64_t *samples,
                         size_t n, struct leat_values *out, size_t *failed, struct leat_error *error)
 {
-    const struct arrays *a = (const struct arrays *)source;
+    const struct leat_arrays *a = (const struct leat_arrays *)source;
     uint8_t *raw = NULL;
     size_t room = 0;
     int rc = LEAT_OK;
     for (size_t k = 0; k < n_fields && !rc; k++) {
-        const struct column *c = &a->columns[fields[k]];
+        const struct leat_array_column *c = &a->columns[fields[k]];
         if (!leat_grow(&raw, &room, (size_t)c->row_bytes, 1))
             rc = leat_fail(error, LEAT_E_NOMEM, "no memory for a value of \"%s\"", c->name);
         *failed = n;
@@ -103,7 +30,7 @@ int leat_arrays_compute(struct leat_source *source, const size_t *fields, size_t
             uint8_t *to = rc ? NULL : leat_values_room(out, k, i, c->row_bytes);
             if (!rc && !to)
                 rc = leat_fail(error, LEAT_E_NOMEM, "no memory for a value of \"%s\"", c->name);
-            rc = rc ? rc : fetch(a, c, samples[i], 1, raw, error);
+            rc = rc ? rc : leat_arrays_fetch(a, c, samples[i], 1, raw, error);
             if (!rc)
                 leat_npy_values(&c->row, raw, to);
         }
@@ -115,7 +42,7 @@ int leat_arrays_compute(struct leat_source *source, const size_t *fields, size_t
 int leat_arrays_rows(struct leat_source *source, size_t field, const uint64_t *samples, size_t n, void *cold,
                      const void **rows, size_t *failed, struct leat_error *error)
 {
-    const struct column *c = &((const struct arrays *)source)->columns[field];
+    const struct leat_array_column *c = &((const struct leat_arrays *)source)->columns[field];
     for (size_t i = 0; i < n; i++)
         rows[i] = c->base + samples[i] * c->row_bytes;
     return LEAT_OK;
@@ -124,7 +51,7 @@ int leat_arrays_rows(struct leat_source *source, size_t field, const uint64_t *s
 int leat_arrays_extents(struct leat_source *source, size_t field, const uint64_t *samples, size_t n,
                         struct leat_extent *extents, size_t *failed, struct leat_error *error)
 {
-    const struct column *c = &((const struct arrays *)source)->columns[field];
+    const struct leat_array_column *c = &((const struct leat_arrays *)source)->columns[field];
     for (size_t i = 0; i < n; i++)
         extents[i] =
             (struct leat_extent){.file = field, .offset = c->at + samples[i] * c->row_bytes, .length = c->row_bytes};
@@ -133,7 +60,7 @@ int leat_arrays_extents(struct leat_source *source, size_t field, const uint64_t
 
 int leat_arrays_file(struct leat_source *source, uint64_t file, struct leat_io_file **out, struct leat_error *error)
 {
-    *out = leat_io_retain(((const struct arrays *)source)->columns[file].file);
+    *out = leat_io_retain(((const struct leat_arrays *)source)->columns[file].file);
     return LEAT_OK;
 }
 
@@ -143,7 +70,7 @@ void leat_arrays_mark(struct leat_source *source, size_t field, uint64_t sample,
 
 int leat_arrays_refresh(struct leat_source *source, struct leat_error *error)
 {
-    const struct arrays *a = (const struct arrays *)source;
+    const struct leat_arrays *a = (const struct leat_arrays *)source;
     uint64_t stamp, size;
     int rc = leat_io_stamp(a->file, &stamp, &size, error);
     if (rc || stamp == a->stamp)
@@ -154,94 +81,22 @@ int leat_arrays_refresh(struct leat_source *source, struct leat_error *error)
 
 int leat_arrays_column(struct leat_source *source, size_t field, const void **data, struct leat_error *error)
 {
-    const struct arrays *a = (const struct arrays *)source;
+    const struct leat_arrays *a = (const struct leat_arrays *)source;
     *data = a->storage[field] == LEAT_STORAGE_MAPPED ? a->columns[field].base : NULL;
     return LEAT_OK;
 }
 
 int leat_arrays_about(struct leat_source *source, struct leat_source_about *out, struct leat_error *error)
 {
-    *out = (struct leat_source_about){.bytes = ((const struct arrays *)source)->file->size, .broken = UINT64_MAX};
+    *out = (struct leat_source_about){.bytes = ((const struct leat_arrays *)source)->file->size, .broken = UINT64_MAX};
     return LEAT_OK;
-}
-
-/* ---- the fingerprint ------------------------------------------------------------------------- */
-
-/* Where rows are summed up: several at a time, or one that is long in pieces. */
-struct summing {
-    const struct arrays *a;
-    uint8_t *raw, *value;
-    size_t raw_room, value_room;
-    uint64_t (*samples)[2];
-};
-
-static int sum_long(const struct column *c, uint64_t row, uint8_t *piece, uint64_t sample[2], struct leat_error *error)
-{
-    struct leat_hash_pieces hash;
-    int rc = LEAT_OK;
-    leat_hash_begin(&hash);
-    for (uint64_t at = 0; at < c->row_bytes && !rc; at += PIECE) {
-        const size_t n = c->row_bytes - at < PIECE ? (size_t)(c->row_bytes - at) : PIECE;
-        rc = leat_io_read(c->file, c->at + row * c->row_bytes + at, n, piece, error);
-        if (!rc)
-            leat_hash_add(&hash, piece, n);
-    }
-    leat_fingerprint_value(sample, leat_hash_end(&hash));
-    return rc;
-}
-
-static int sum_rows(struct summing *s, const struct column *c, uint64_t first, uint64_t n, struct leat_error *error)
-{
-    const bool is_long = !c->turned && c->row_bytes > PIECE; /* then n is 1 */
-    if (!leat_grow(&s->raw, &s->raw_room, is_long ? PIECE : (size_t)(n * c->row_bytes), 1) ||
-        (c->turned && !leat_grow(&s->value, &s->value_room, (size_t)c->row_bytes, 1)))
-        return leat_fail(error, LEAT_E_NOMEM, "no memory to read \"%s\" of %s", c->name, s->a->path);
-    if (is_long)
-        return sum_long(c, first, s->raw, s->samples[0], error);
-    const int rc = fetch(s->a, c, first, n, s->raw, error);
-    for (uint64_t i = 0; i < n && !rc; i++) {
-        const uint8_t *value = s->raw + i * c->row_bytes;
-        if (c->turned) {
-            leat_npy_values(&c->row, value, s->value);
-            value = s->value;
-        }
-        leat_fingerprint_value(s->samples[i], leat_hash64(value, (size_t)c->row_bytes));
-    }
-    return rc;
-}
-
-static int sum(struct arrays *a, const struct leat_open_options *options, struct leat_error *error)
-{
-    struct summing s = {.a = a};
-    uint64_t longest = 1;
-    for (size_t k = 0; k < a->source.n_fields; k++)
-        longest = a->columns[k].row_bytes > longest ? a->columns[k].row_bytes : longest;
-    const uint64_t count = a->source.count, some = longest >= PIECE         ? 1
-                                                   : PIECE / longest < ROWS ? PIECE / longest
-                                                                            : ROWS;
-    s.samples = leat_new_array((size_t)some, sizeof *s.samples);
-    int rc = s.samples ? LEAT_OK : leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", a->path);
-    for (uint64_t first = 0; first < count && !rc; first += some) {
-        const uint64_t n = count - first < some ? count - first : some;
-        memset(s.samples, 0, (size_t)n * sizeof *s.samples);
-        for (size_t k = 0; k < a->source.n_fields && !rc; k++)
-            rc = sum_rows(&s, &a->columns[k], first, n, error);
-        for (uint64_t i = 0; i < n && !rc; i++)
-            leat_fingerprint_append(a->source.fingerprint, s.samples[i]);
-        if (!rc && options->progress && options->progress(options->user, first, count))
-            rc = leat_fail(error, LEAT_E_CANCELLED, "reading %s was stopped", a->path);
-    }
-    leat_free(s.samples);
-    leat_free(s.raw);
-    leat_free(s.value);
-    return rc;
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
 void leat_arrays_close(struct leat_source *source)
 {
-    struct arrays *a = (struct arrays *)source;
+    struct leat_arrays *a = (struct leat_arrays *)source;
     for (size_t k = 0; a->columns && k < a->source.n_fields; k++)
         leat_io_release(a->columns[k].file);
     leat_io_release(a->file);
@@ -281,7 +136,7 @@ int leat_arrays_refuse(const char *path, uint64_t at, const char *name, bool pic
 }
 
 /* The type of a row, or why it is none. */
-static const char *row_of(const struct leat_npy *npy, struct leat_field *f, struct column *c)
+static const char *row_of(const struct leat_npy *npy, struct leat_field *f, struct leat_array_column *c)
 {
     if (!npy->ndim)
         return "it is a single number, and the first axis counts samples";
@@ -310,10 +165,10 @@ static bool same_type(const struct leat_field *a, const struct leat_field *b)
            !memcmp(a->shape, b->shape, a->ndim * sizeof *a->shape);
 }
 
-static int place(struct arrays *a, size_t k, const struct leat_found_array *array, const struct leat_field *wish,
+static int place(struct leat_arrays *a, size_t k, const struct leat_found_array *array, const struct leat_field *wish,
                  struct leat_error *error)
 {
-    struct column *c = &a->columns[k];
+    struct leat_array_column *c = &a->columns[k];
     struct leat_field *f = &a->fields[k];
     char said[128], is[128];
     const char *fault = row_of(&array->npy, f, c);
@@ -339,6 +194,9 @@ static int place(struct arrays *a, size_t k, const struct leat_found_array *arra
                          a->path, a->columns[0].name, a->source.count, c->name, count, c->name);
     a->source.count = count;
     c->at = array->at;
+    c->checked = array->checked;
+    c->crc = array->crc;
+    c->crc_at = array->crc_at;
     if (c->file->backend->map && !array->compressed) {
         const uint8_t *base = leat_io_map(c->file, error);
         if (!base && c->file->size)
@@ -351,7 +209,7 @@ static int place(struct arrays *a, size_t k, const struct leat_found_array *arra
 }
 
 /* Adds array i of the file as a field. */
-static int add(struct arrays *a, const struct leat_arrays_in *in, size_t i, const char *name,
+static int add(struct leat_arrays *a, const struct leat_arrays_in *in, size_t i, const char *name,
                const struct leat_field *wish, struct leat_error *error)
 {
     const size_t k = a->source.n_fields;
@@ -379,7 +237,7 @@ static int no_array(const struct leat_arrays_in *in, char (*names)[LEAT_FIELD_NA
                      *list ? list : "none");
 }
 
-static int add_all(struct arrays *a, const struct leat_arrays_in *in, char (*names)[LEAT_FIELD_NAME],
+static int add_all(struct leat_arrays *a, const struct leat_arrays_in *in, char (*names)[LEAT_FIELD_NAME],
                    const struct leat_open_options *options, struct leat_error *error)
 {
     int rc = LEAT_OK;
@@ -402,7 +260,7 @@ static int add_all(struct arrays *a, const struct leat_arrays_in *in, char (*nam
     return rc;
 }
 
-static int fill(struct arrays *a, const struct leat_arrays_in *in, const struct leat_open_options *options,
+static int fill(struct leat_arrays *a, const struct leat_arrays_in *in, const struct leat_open_options *options,
                 struct leat_error *error)
 {
     char(*names)[LEAT_FIELD_NAME] = leat_new_array(in->n + 1, sizeof *names);
@@ -432,13 +290,13 @@ static int fill(struct arrays *a, const struct leat_arrays_in *in, const struct 
     a->source.storage = a->storage;
     a->source.metadata = "{}";
     a->source.notice = a->notice;
-    return rc ? rc : sum(a, options, error);
+    return rc ? rc : leat_arrays_sum(a, options, error);
 }
 
 int leat_arrays_open(const struct leat_arrays_in *in, const struct leat_open_options *options, struct leat_source **out,
                      struct leat_error *error)
 {
-    struct arrays *a = leat_new(struct arrays);
+    struct leat_arrays *a = leat_new(struct leat_arrays);
     *out = NULL;
     if (!a)
         return leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", in->path);

@@ -6,7 +6,8 @@
  *     as they are delivered, elsewhere                                extents of the file
  *     big-endian, or in the order of Fortran                          computed
  *
- * Opening reads all values once, for the fingerprint, which is that of the same values packed.
+ * One pass over all values finds the fingerprint, which is that of the same values packed, and is kept
+ * (arrays_sums.h).
  */
 #ifndef LEAT_FORMAT_ARRAYS_H
 #define LEAT_FORMAT_ARRAYS_H
@@ -26,6 +27,9 @@ struct leat_found_array {
     struct leat_io_file *file; /* that has its values: a reference */
     uint64_t at;               /* where they begin there */
     bool compressed;           /* that file is decoded */
+    bool checked;              /* it is to be compared that `crc` is the CRC-32 from crc_at to the end of the values */
+    uint32_t crc;
+    uint64_t crc_at;
 };
 
 /* What a format says of a file that it has opened. */

@@ -1,6 +1,6 @@
 /*
  * Archives of arrays of numpy.savez and savez_compressed: each member NAME.npy is a field (arrays.h) of NAME. Members
- * that are none are left out, with a notice. CRC-32 is compared when an archive is opened, and by leat verify.
+ * that are none are left out, with a notice. CRC-32 is compared by the pass over the values, and by leat verify.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,6 +13,7 @@
 #include "format/arrays.h"
 
 struct npz {
+    const struct leat_open_options *options; /* NULL: of leat verify */
     struct leat_io_file *file;
     struct leat_archive zip;
     struct leat_archive_member **arrays;
@@ -45,10 +46,18 @@ static int npz_find(void *user, size_t i, const char *name, const struct leat_fi
                     struct leat_error *error)
 {
     const struct npz *z = user;
-    uint64_t at = 0;
-    int rc = leat_archive_open(z->file, &z->zip, z->arrays[i], &out->file, &at, error);
-    out->compressed = z->arrays[i]->deflated;
-    return rc ? rc : leat_npy_find(z->file->path, out->file, at, z->arrays[i]->size, name, out, error);
+    const struct leat_archive_member *m = z->arrays[i];
+    int rc = leat_archive_open(z->file, &z->zip, m, z->options, &out->file, &out->crc_at, error);
+    if (rc)
+        return rc;
+    out->compressed = m->deflated;
+    out->checked = !m->deflated;
+    out->crc = m->crc;
+    rc = leat_npy_find(z->file->path, out->file, out->crc_at, m->size, name, out, error);
+    if (rc != LEAT_E_FORMAT && rc != LEAT_E_CORRUPT)
+        return rc;
+    const int damaged = m->deflated ? LEAT_OK : leat_archive_check(z->file, &z->zip, m, error);
+    return damaged ? damaged : rc; /* a header that is refused may be a damaged one */
 }
 
 static void destroy(struct npz *z)
@@ -58,9 +67,10 @@ static void destroy(struct npz *z)
     leat_free(z->arrays);
 }
 
-static int read_directory(const char *path, struct npz *z, struct leat_error *error)
+static int read_directory(const char *path, const struct leat_open_options *options, struct npz *z,
+                          struct leat_error *error)
 {
-    *z = (struct npz){0};
+    *z = (struct npz){.options = options};
     int rc = leat_arrays_open_file(path, &z->file, error);
     rc = rc ? rc : leat_archive_read(z->file, &z->zip, error);
     if (!rc && !(z->arrays = leat_new_array(z->zip.n + 1, sizeof(struct leat_archive_member *))))
@@ -77,7 +87,7 @@ static int npz_open(const char *path, const struct leat_open_options *options, s
     struct npz z;
     char notice[96] = "";
     *out = NULL;
-    int rc = read_directory(path, &z, error);
+    int rc = read_directory(path, options, &z, error);
     const size_t others = z.zip.n - z.n;
     if (!rc && others)
         snprintf(notice, sizeof notice, "left out: %zu %s of the archive that %s no .npy", others,
@@ -100,7 +110,7 @@ static int npz_verify(struct leat_source *source, const struct leat_verify_optio
                       struct leat_error *error)
 {
     struct npz z;
-    int rc = read_directory(source->path, &z, error);
+    int rc = read_directory(source->path, NULL, &z, error);
     const uint64_t total = rc ? 0 : z.file->size;
     for (size_t i = 0; i < z.zip.n && !rc; i++) {
         rc = leat_archive_check(z.file, &z.zip, &z.zip.members[i], error);

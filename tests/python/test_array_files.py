@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from http_support import Server
 from test_files_of_others import described, rows_of
 
 import leat
@@ -179,6 +180,97 @@ def test_a_file_that_changes_is_an_error(tmp_path: Path) -> None:
     os.utime(path, ns=(0, 10**18))
     with pytest.raises(leat.Error, match="changed"):
         list(leat.Loader(ds, 2, epochs=1, framework="numpy"))
+
+
+# ---- what is kept --------------------------------------------------------------------------------
+
+
+def three(array: Any) -> dict[str, bytes]:
+    """The same values in a file of each format."""
+    data = tensors({"data": tensor("I64", list(array.shape), 0, array.nbytes)}, array.tobytes())
+    turned = np.asfortranarray(array)
+    return {"a.npy": npy(array), "turned.npy": npy(turned), "a.npz": npz({"data.npy": npy(array)}),
+            "turned.npz": npz({"data.npy": npy(turned)}), "a.safetensors": data}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", three(np.zeros((1, 1), "i8")))
+def test_a_second_opening_reads_no_values(name: str, tmp_path: Path) -> None:
+    data = three(np.arange(2_100_000).reshape(-1, 3))[name]
+    with Server({name: data}) as server:
+        first = leat.open(server.url(name), index_dir=tmp_path / "kept")
+        assert len(list((tmp_path / "kept").iterdir())) == 1
+        before = len(server.ranges)
+        again = leat.open(server.url(name), index_dir=tmp_path / "kept")
+        read = sum(end - begin + 1 for begin, end in server.ranges[before:])
+    assert again.fingerprint == first.fingerprint and 0 < read < len(data)  # pieces, which tell whether it is as it was
+    path = write(tmp_path / name, data)
+    assert leat.open(path).fingerprint == first.fingerprint
+    when, middle = path.stat().st_mtime_ns, len(data) // 2 + (100 << 10)  # where no piece is
+    write(path, changed(data, middle, b"\x77"))
+    os.utime(path, ns=(when, when))
+    assert leat.open(path).fingerprint == first.fingerprint
+    os.utime(path, ns=(when, when + 10**9))
+    if name.endswith(".npz"):
+        with pytest.raises(leat.Error, match=f'{name}.*CRC-32 of "data"'):
+            leat.open(path)
+    else:
+        assert leat.open(path).fingerprint != first.fingerprint
+
+
+def test_sums_of_few_values_lie_beside_nothing_but_where_it_is_asked(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.npy", npy(np.arange(2 << 20)[:-1]))
+    leat.open(path)
+    assert os.listdir(tmp_path) == ["a.npy"]
+    leat.open(path, index_dir=tmp_path / "kept")
+    assert [p.name.split("-")[0] for p in (tmp_path / "kept").iterdir()] == ["a.npy"]
+    leat.open(write(tmp_path / "b.npy", npy(np.arange(2 << 20))))
+    assert sorted(os.listdir(tmp_path)) == ["a.npy", "b.npy", "b.npy.leat-index", "kept"]
+
+
+def test_each_choice_of_fields_has_sums_of_its_own(tmp_path: Path) -> None:
+    arrays = {"x": ROWS, "y": LABELS, "z": np.asfortranarray(ROWS), "w": ROWS * 2}
+    np.savez(tmp_path / "a.npz", **arrays)
+    choices = [["x"], ["y"], ["x", "y"], ["y", "x"], ["z"], ["w"], ["x", "w", "z"]]
+    want = [leat.open(tmp_path / "a.npz", fields=c).fingerprint for c in choices]
+    for _ in range(2):
+        got = [leat.open(tmp_path / "a.npz", fields=c, index_dir=tmp_path / "kept").fingerprint for c in choices]
+        assert got == want and len(set(got)) == len(choices)
+    kept = next((tmp_path / "kept").iterdir())
+    for _ in range(12):  # more choices than are kept
+        names = np.random.default_rng(_).permutation(list(arrays))
+        for n in range(1, 5):
+            for k in range(5 - n):
+                leat.open(tmp_path / "a.npz", fields=list(names[k : k + n]), index_dir=tmp_path / "kept")
+    assert kept.stat().st_size < 64 * 24 + 1024
+    got = [leat.open(tmp_path / "a.npz", fields=c, index_dir=tmp_path / "kept").fingerprint for c in choices]
+    assert got == want
+
+
+def test_kept_sums_that_are_damaged_or_of_another_file_are_found_anew(tmp_path: Path) -> None:
+    path, kept = write(tmp_path / "a.npy", npy(ROWS)), tmp_path / "kept"
+    want = leat.open(path, index_dir=kept).fingerprint
+    index = next(kept.iterdir())
+    first = index.read_bytes()
+    for at in (0, 100, 384, 407):  # of its header, of the sums
+        index.write_bytes(changed(first, at, bytes([first[at] ^ 1])))
+        assert leat.open(path, index_dir=kept).fingerprint == want and index.read_bytes() == first
+    index.write_bytes(first[:-1])
+    assert leat.open(path, index_dir=kept).fingerprint == want and index.read_bytes() == first
+    write(path, npy(ROWS + 1))
+    os.utime(path, ns=(0, 10**18))
+    assert leat.open(path, index_dir=kept).fingerprint == leat.open(path).fingerprint != want
+    assert index.read_bytes() != first
+
+
+def test_a_folder_that_may_not_be_written_is_opened_all_the_same(tmp_path: Path) -> None:
+    folder = tmp_path / "theirs"
+    folder.mkdir()
+    path = write(folder / "a.npy", npy(np.arange(2 << 20)))
+    folder.chmod(0o555)
+    try:
+        assert leat.open(path).fingerprint == leat.open(path).fingerprint and os.listdir(folder) == ["a.npy"]
+    finally:
+        folder.chmod(0o755)
 
 
 def test_the_shell_shows_and_verifies_them(tmp_path: Path) -> None:

@@ -382,6 +382,27 @@ MUTATIONS = [
         ("c:format/arrays",),
     ),
     Mutation(
+        "arrays of other fields have the sums that are kept",
+        "src/format/arrays_sums.c",
+        "        if (kept->all[i].choice == choice)\n",
+        "        if (choice)\n",
+        ("py:test_array_files.py",),
+    ),
+    Mutation(
+        "the pass over a stored member compares no CRC-32",
+        "src/format/arrays_sums.c",
+        "if (!c->checked || c->crc_now == c->crc)",
+        "if (!c->checked || c->crc)",
+        ("py:test_array_files.py",),
+    ),
+    Mutation(
+        "the sums of arrays are not kept",
+        "src/format/arrays_sums.c",
+        "    if (keeps)\n        save(",
+        "    if (!keeps)\n        save(",
+        ("py:test_array_files.py", "c:format/arrays"),
+    ),
+    Mutation(
         "a local header may name another member than the directory",
         "src/format/archive.c",
         "if (memcmp(name, m->name, m->name_bytes) != 0)",

@@ -98,13 +98,15 @@ static struct made make_safetensors(void)
     return m;
 }
 
-/* Opens a file and reads all of it. */
-static int read_all(const char *path, struct leat_error *error)
+/* Opens a file, with sums kept in `index_dir` unless it is NULL, and reads all of it. */
+static int read_all(const char *path, const char *index_dir, struct leat_error *error)
 {
     struct leat_dataset *d;
     struct leat_value value;
+    struct leat_open_options options = LEAT_OPEN_OPTIONS_INIT;
     size_t n;
-    int rc = leat_dataset_open(path, NULL, &d, error);
+    options.index_dir = index_dir;
+    int rc = leat_dataset_open(path, &options, &d, error);
     if (rc)
         return rc;
     leat_dataset_fields(d, &n);
@@ -135,17 +137,28 @@ static void write_all(char folder[PATH_MAX])
         files_write(folder, names[k], made[k].bytes, made[k].n);
 }
 
+/* Nothing is kept; it is to be kept; it was. */
+enum { NOT, ANEW, KEPT, WAYS };
+static const char *index_of(int way, const char *folder, char room[PATH_MAX + 32])
+{
+    snprintf(room, PATH_MAX + 32, "%s/kept", folder);
+    if (way == ANEW)
+        files_remove(room);
+    return way == NOT ? NULL : room;
+}
+
 TEST(each_allocation_that_fails_is_an_error)
 {
-    char folder[PATH_MAX], path[PATH_MAX + 32];
+    char folder[PATH_MAX], path[PATH_MAX + 32], index[PATH_MAX + 32];
     struct leat_error error;
     write_all(folder);
-    for (int k = 0; k < 3; k++) {
-        snprintf(path, sizeof path, "%s/%s", folder, names[k]);
-        assert_int_equal(read_all(path, &error), LEAT_OK);
+    for (int k = 0; k < 3 * WAYS; k++) {
+        snprintf(path, sizeof path, "%s/%s", folder, names[k / WAYS]);
+        assert_int_equal(read_all(path, index_of(k % WAYS, folder, index), &error), LEAT_OK);
         for (int64_t n = 0;; n++) {
+            const char *dir = index_of(k % WAYS, folder, index);
             fail_allocation(n);
-            const int rc = read_all(path, &error);
+            const int rc = read_all(path, dir, &error);
             if (!allocation_failed()) {
                 assert_int_equal(rc, LEAT_OK);
                 break;
@@ -158,21 +171,67 @@ TEST(each_allocation_that_fails_is_an_error)
 
 TEST(each_read_that_fails_is_an_error_and_what_cannot_be_mapped_is_read)
 {
-    char folder[PATH_MAX], path[PATH_MAX + 32];
+    char folder[PATH_MAX], path[PATH_MAX + 32], index[PATH_MAX + 32];
     struct leat_error error;
     write_all(folder);
-    for (int k = 0; k < 3; k++)
+    for (int k = 0; k < 3 * WAYS; k++)
         for (int unmapped = 0; unmapped < 2; unmapped++)
             for (uint64_t n = 1;; n++) {
-                snprintf(path, sizeof path, "%s/%s", folder, names[k]);
-                leat_faulty_start(&(struct leat_faulty){.only = names[k], .fail_read = n, .unmapped = unmapped});
-                const int rc = read_all(path, &error);
+                const char *name = names[k / WAYS], *dir = index_of(k % WAYS, folder, index);
+                snprintf(path, sizeof path, "%s/%s", folder, name);
+                leat_faulty_start(&(struct leat_faulty){.only = name, .fail_read = n, .unmapped = unmapped});
+                const int rc = read_all(path, dir, &error);
                 if (leat_faulty_stop().reads < n) {
                     assert_int_equal(rc, LEAT_OK);
                     break;
                 }
                 assert_true(rc == LEAT_E_IO || rc == LEAT_OK); /* a head that is read again, to recognise it */
             }
+    files_remove(folder);
+}
+
+static int stop_at_once(void *user, uint64_t done, uint64_t total)
+{
+    uint64_t *told = user;
+    told[0]++;
+    told[1] = total;
+    return done > 0 && told[2];
+}
+
+TEST(a_long_pass_tells_how_far_it_is_and_can_be_stopped)
+{
+    static const char format[] = "{'descr': '|u1', 'fortran_order': False, 'shape': (%d, %d), }\n";
+    char folder[PATH_MAX], path[PATH_MAX + 32], text[128];
+    const size_t values_bytes = 40 << 20;
+    uint8_t *bytes = calloc(1, values_bytes + 256);
+    files_folder(folder);
+    for (int is_long = 0; is_long < 2; is_long++) {
+        struct leat_dataset *d;
+        struct leat_error error;
+        uint64_t told[3] = {0, 0, 0};
+        const int rows = is_long ? 2 : 1 << 10;
+        const size_t n = (size_t)snprintf(text, sizeof text, format, rows, (40 << 20) / rows);
+        const uint8_t header[] = {0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, (uint8_t)n, 0};
+        memcpy(bytes, header, sizeof header);
+        memcpy(bytes + sizeof header, text, n);
+        files_write(folder, "long.npy", bytes, sizeof header + n + values_bytes);
+        snprintf(path, sizeof path, "%s/long.npy", folder);
+        struct leat_open_options options = LEAT_OPEN_OPTIONS_INIT;
+        options.progress = stop_at_once;
+        options.user = told;
+        told[2] = 1;
+        assert_int_equal(leat_dataset_open(path, &options, &d, &error), LEAT_E_CANCELLED);
+        assert_int_equal(told[0], 1);
+        told[2] = 0;
+        assert_int_equal(leat_dataset_open(path, &options, &d, &error), LEAT_OK);
+        assert_int_equal(told[0], 3); /* once each 16 MiB */
+        assert_int_equal(told[1], values_bytes);
+        leat_dataset_release(d);
+        assert_int_equal(leat_dataset_open(path, &options, &d, &error), LEAT_OK);
+        assert_int_equal(told[0], 3); /* the sums are kept */
+        leat_dataset_release(d);
+    }
+    free(bytes);
     files_remove(folder);
 }
 
@@ -183,12 +242,12 @@ TEST(a_mapping_that_fails_is_an_error)
     write_all(folder);
     snprintf(path, sizeof path, "%s/a.npy", folder);
     leat_faulty_start(&(struct leat_faulty){.fail_map = 1});
-    assert_int_equal(read_all(path, &error), LEAT_E_IO);
+    assert_int_equal(read_all(path, NULL, &error), LEAT_E_IO);
     leat_faulty_stop();
     files_remove(folder);
 }
 
-TEST(a_member_is_checked_before_it_is_given)
+TEST(a_member_is_checked)
 {
     struct made m = make_npz();
     for (size_t at = 0; at < m.n; at++) {
@@ -201,12 +260,16 @@ TEST(a_member_is_checked_before_it_is_given)
             for (size_t i = 0; i < z.n; i++) {
                 const struct made npy = make_npy(i == 2 ? "True" : "False");
                 uint8_t bytes[512];
-                if (leat_archive_open(file, &z, &z.members[i], &member, &begin, NULL))
+                if (leat_archive_open(file, &z, &z.members[i], NULL, &member, &begin, NULL))
                     continue;
+                if (leat_archive_check(file, &z, &z.members[i], NULL)) {
+                    assert_false(z.members[i].deflated); /* of which opening compares it */
+                    leat_io_release(member);
+                    continue;
+                }
                 assert_int_equal(z.members[i].size, npy.n);
                 assert_int_equal(leat_io_read(member, begin, npy.n, bytes, NULL), LEAT_OK);
                 assert_memory_equal(bytes, npy.bytes, npy.n);
-                assert_int_equal(leat_archive_check(file, &z, &z.members[i], NULL), LEAT_OK);
                 leat_io_release(member);
             }
             leat_archive_destroy(&z);
