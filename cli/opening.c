@@ -268,16 +268,17 @@ struct leat_dataset *cli_open_all(const struct cli_command *command, const struc
     *exit_code = CLI_EXIT_FAILED;
     if (!cli_paths_init(&paths, command, given))
         return NULL;
-    if (!o->tables && cli_are_cells(&paths) && !access(paths.at[0], F_OK)) {
-        cli_say(command, "%s: of files of cells leat stats and leat view read all, and leat pack makes a file of leat.",
+    const bool by_python = cli_are_read_by_python(&paths);
+    if (by_python && !o->tables) {
+        cli_say(command,
+                "%s: of tables and files of cells leat stats and leat view read all, and leat pack makes a file of "
+                "leat.",
                 paths.at[0]);
         cli_paths_destroy(&paths);
         return NULL;
     }
     struct leat_dataset *dataset =
-        o->tables && (cli_are_tables(&paths) || cli_are_cells(&paths)) && !access(paths.at[0], F_OK)
-            ? cli_open_tables(command, &paths, exit_code)
-            : open_with(command, &paths, o, exit_code);
+        by_python ? cli_open_tables(command, &paths, exit_code) : open_with(command, &paths, o, exit_code);
     cli_paths_destroy(&paths);
     return dataset && o->where
                ? take_part(command, dataset, cli_paths_name(given, name, sizeof name), o->where, exit_code)

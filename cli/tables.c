@@ -16,44 +16,57 @@
 #include "print.h"
 #include "python.h"
 
+enum { PATH = 4096 };
+
 static bool ends_so(const char *path, const char *const *ends)
 {
-    const size_t n = strlen(path);
+    size_t n = strlen(path);
+    while (n && path[n - 1] == '/')
+        n--;
     for (; *ends; ends++)
-        if (n > strlen(*ends) && !strcasecmp(path + n - strlen(*ends), *ends))
+        if (n > strlen(*ends) && !strncasecmp(path + n - strlen(*ends), *ends, strlen(*ends)))
             return true;
     return false;
+}
+
+static bool is_in(const char *folder, const char *name, char inner[PATH])
+{
+    return snprintf(inner, PATH, "%s/%s", folder, name) < PATH && !access(inner, F_OK);
 }
 
 /* Whether a path is a folder with a file of one of these names. */
 static bool holds(const char *path, const char *const *names)
 {
-    char inner[4096];
+    char inner[PATH];
     for (; *names; names++)
-        if ((size_t)snprintf(inner, sizeof inner, "%s/%s", path, *names) < sizeof inner && !access(inner, F_OK))
+        if (is_in(path, *names, inner))
             return true;
     return false;
 }
 
-bool cli_are_tables(const struct cli_paths *paths)
+/* Whether datasets of Hugging Face saved a folder: others have a state.json, too. */
+static bool is_saved(const char *path)
 {
-    static const char *const ends[] = {".parquet", ".pq",           ".arrow",       ".feather", ".ipc",
-                                       ".lance",   ".array_record", ".arrayrecord", NULL},
-                             *const held[] = {"state.json", "dataset_dict.json", NULL};
-    size_t found = 0;
-    for (size_t i = 0; i < paths->n; i++)
-        found += ends_so(paths->at[i], ends) || holds(paths->at[i], held);
-    return found == paths->n;
+    char inner[PATH], text[65536];
+    FILE *file = is_in(path, "state.json", inner) ? fopen(inner, "r") : NULL;
+    text[file ? fread(text, 1, sizeof text - 1, file) : 0] = 0;
+    if (file)
+        fclose(file);
+    return strstr(text, "\"_data_files\"") || is_in(path, "dataset_dict.json", inner);
 }
 
-bool cli_are_cells(const struct cli_paths *paths)
+bool cli_are_read_by_python(const struct cli_paths *paths)
 {
-    static const char *const ends[] = {".h5ad", ".h5", ".hdf5", ".zarr", ".zarr.zip", ".zarr/", NULL},
-                             *const held[] = {"matrix.mtx", "matrix.mtx.gz", "header.sch", NULL};
-    size_t found = 0;
-    for (size_t i = 0; i < paths->n; i++)
-        found += ends_so(paths->at[i], ends) || holds(paths->at[i], held);
-    return found == paths->n;
+    static const char *const tables[] = {".parquet", ".pq",           ".arrow",       ".feather", ".ipc",
+                                         ".lance",   ".array_record", ".arrayrecord", NULL},
+                             *const cells[] = {".h5ad", ".h5", ".hdf5", ".zarr", ".zarr.zip", NULL},
+                             *const of_cells[] = {"matrix.mtx", "matrix.mtx.gz", "header.sch", NULL};
+    size_t n_tables = 0, n_cells = 0;
+    for (size_t i = 0; i < paths->n; i++) {
+        n_tables += ends_so(paths->at[i], tables) || is_saved(paths->at[i]);
+        n_cells += ends_so(paths->at[i], cells) || holds(paths->at[i], of_cells);
+    }
+    return (n_tables == paths->n || n_cells == paths->n) && !access(paths->at[0], F_OK);
 }
 
 /* Python writes the samples to `to`. Returns its exit code. */

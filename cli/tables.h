@@ -5,10 +5,9 @@
 #include "leat/leat.h"
 #include "paths.h"
 
-/* Whether all of them are files of Parquet or Arrow, by their names. */
-bool cli_are_tables(const struct cli_paths *paths);
-/* Whether all of them are files of single cells, by their names, or by what a folder holds. */
-bool cli_are_cells(const struct cli_paths *paths);
+/* Whether they are there, and all of them tables (Parquet, Arrow, save_to_disk, Lance, ArrayRecord) or all of them
+ * files of single cells, by their names or by what a folder holds. */
+bool cli_are_read_by_python(const struct cli_paths *paths);
 /* Opens a copy of their samples, as a file of leat in $TMPDIR that has no name any more. Samples with missing values
  * are left out, with a message. NULL after a message. */
 struct leat_dataset *cli_open_tables(const struct cli_command *command, const struct cli_paths *paths, int *exit_code);

@@ -179,3 +179,21 @@ def test_cat_takes_either_an_id_or_a_clause(records: Path) -> None:
 def test_a_batch_of_a_state_takes_no_clause(coco: Path, tmp_path: Path) -> None:
     wish = ("--where", "id = 1", "--batch", coco / "a.json", "--out", tmp_path / "a.png")
     assert "leave --where out" in command("view", coco / "a.leat", *wish, code=2).stderr
+
+
+@pytest.mark.parametrize(
+    "where", ["a.parquet", "a.lance/data.bin", "a.array_record", "a/state.json", "b/dataset_dict.json"]
+)
+def test_what_python_reads_is_an_error_that_says_so(where: str, tmp_path: Path) -> None:
+    path = tmp_path / where
+    path.parent.mkdir(exist_ok=True)
+    path.write_text('{"_data_files": []}')
+    top = tmp_path / where.partition("/")[0]
+    for given in (top, f"{top}/") if top.is_dir() else (top,):
+        assert "leat stats and leat view read all" in command("info", given, code=2).stderr
+
+
+def test_a_folder_of_photos_may_have_a_state_of_another_kind(tmp_path: Path) -> None:
+    (tmp_path / "state.json").write_text('{"epoch": 3}')
+    (tmp_path / "0.png").write_bytes(png(4, 3, 0))
+    assert "image" in command("info", tmp_path).stdout
