@@ -174,7 +174,8 @@ static int sum_rows(struct summing *s, struct leat_array_column *c, uint64_t fir
     return tell(s, n * c->row_bytes, error);
 }
 
-static int sum_all(struct summing *s, uint64_t some, uint64_t sums[2], struct leat_error *error)
+/* Sums up all samples, `some` at a time. */
+static int sum_samples(struct summing *s, uint64_t some, uint64_t sums[2], struct leat_error *error)
 {
     const uint64_t count = s->a->source.count;
     const size_t n_fields = s->a->source.n_fields;
@@ -191,6 +192,23 @@ static int sum_all(struct summing *s, uint64_t some, uint64_t sums[2], struct le
     }
     for (size_t k = 0; k < n_fields && !rc; k++)
         rc = end_crc(s, &s->a->columns[k], error);
+    return rc;
+}
+
+static int sum_all(struct leat_arrays *a, const struct leat_open_options *options, uint64_t total, uint64_t sums[2],
+                   struct leat_error *error)
+{
+    struct summing s = {.a = a, .options = options, .total = total};
+    uint64_t longest = 1;
+    for (size_t k = 0; k < a->source.n_fields; k++)
+        longest = a->columns[k].row_bytes > longest ? a->columns[k].row_bytes : longest;
+    const uint64_t some = longest >= PIECE ? 1 : PIECE / longest < ROWS ? PIECE / longest : ROWS;
+    s.samples = leat_new_array((size_t)some, sizeof *s.samples);
+    const int rc = s.samples ? sum_samples(&s, some, sums, error)
+                             : leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", a->path);
+    leat_free(s.samples);
+    leat_free(s.raw);
+    leat_free(s.value);
     return rc;
 }
 
@@ -252,40 +270,47 @@ static void save(struct kept_sums *kept, const struct kept_sum *more, const char
     leat_free(k.path);
 }
 
-int leat_arrays_sum(struct leat_arrays *a, const struct leat_open_options *options, struct leat_error *error)
+/* The file whose pieces tell whether it is as it was: not its blocks, which are larger. NULL: it cannot be opened. */
+static struct leat_io_file *source_of(const struct leat_arrays *a)
 {
-    struct summing s = {.a = a, .options = options};
+    struct leat_io_file *raw;
+    if (!leat_io_is_remote(a->path))
+        return leat_io_retain(a->file);
+    return leat_io_open(a->path, &raw, NULL) ? NULL : raw;
+}
+
+/* Reads the sums of a choice where they are kept, or finds and keeps them. */
+static int find_or_make(struct leat_arrays *a, const struct leat_open_options *options, const char *place,
+                        struct leat_io_file *source, uint64_t total, struct leat_error *error)
+{
     struct kept_sums kept = {.n = 0};
-    uint64_t longest = 1;
-    char place[4096];
-    for (size_t k = 0; k < a->source.n_fields; k++) {
-        longest = a->columns[k].row_bytes > longest ? a->columns[k].row_bytes : longest;
-        s.total += a->source.count * a->columns[k].row_bytes;
-    }
-    const bool keeps = (options->index_dir || s.total >= LEAT_ARRAYS_KEPT) &&
-                       leat_kept_path(a->path, options->index_dir, place, sizeof place);
-    if (keeps)
-        load(&kept, place, a->file);
     struct kept_sum sum = {.choice = choice_of(a)};
+    if (source)
+        load(&kept, place, source);
     const struct kept_sum *found = find(&kept, sum.choice);
-    if (found) {
-        memcpy(a->source.fingerprint, found->sums, sizeof found->sums);
-        return LEAT_OK;
-    }
-    const uint64_t some = longest >= PIECE ? 1 : PIECE / longest < ROWS ? PIECE / longest : ROWS;
-    s.samples = leat_new_array((size_t)some, sizeof *s.samples);
-    int rc = s.samples ? sum_all(&s, some, sum.sums, error)
-                       : leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", a->path);
-    leat_free(s.samples);
-    leat_free(s.raw);
-    leat_free(s.value);
+    int rc = found ? LEAT_OK : sum_all(a, options, total, sum.sums, error);
     rc = rc ? rc : leat_arrays_refresh(&a->source, error);
     if (rc)
         return rc;
-    memcpy(a->source.fingerprint, sum.sums, sizeof sum.sums);
-    if (keeps && options->index_dir)
+    memcpy(a->source.fingerprint, found ? found->sums : sum.sums, sizeof sum.sums);
+    if (found || !source)
+        return LEAT_OK;
+    if (options->index_dir)
         mkdir(options->index_dir, 0777);
-    if (keeps)
-        save(&kept, &sum, place, a->file);
+    save(&kept, &sum, place, source);
     return LEAT_OK;
+}
+
+int leat_arrays_sum(struct leat_arrays *a, const struct leat_open_options *options, struct leat_error *error)
+{
+    char place[4096];
+    uint64_t total = 0;
+    for (size_t k = 0; k < a->source.n_fields; k++)
+        total += a->source.count * a->columns[k].row_bytes;
+    const bool keeps = (options->index_dir || total >= LEAT_ARRAYS_KEPT) &&
+                       leat_kept_path(a->path, options->index_dir, place, sizeof place);
+    struct leat_io_file *source = keeps ? source_of(a) : NULL;
+    const int rc = find_or_make(a, options, place, source, total, error);
+    leat_io_release(source);
+    return rc;
 }

@@ -202,7 +202,7 @@ def test_a_second_opening_reads_no_values(name: str, tmp_path: Path) -> None:
         before = len(server.ranges)
         again = leat.open(server.url(name), index_dir=tmp_path / "kept")
         read = sum(end - begin + 1 for begin, end in server.ranges[before:])
-    assert again.fingerprint == first.fingerprint and 0 < read < len(data)  # pieces, which tell whether it is as it was
+    assert again.fingerprint == first.fingerprint and 0 < read < 4 << 20  # pieces, which tell whether it is as it was
     path = write(tmp_path / name, data)
     assert leat.open(path).fingerprint == first.fingerprint
     when, middle = path.stat().st_mtime_ns, len(data) // 2 + (100 << 10)  # where no piece is
