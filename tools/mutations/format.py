@@ -398,8 +398,8 @@ MUTATIONS = [
     Mutation(
         "the sums of arrays are not kept",
         "src/format/arrays_sums.c",
-        "    if (keeps)\n        save(",
-        "    if (!keeps)\n        save(",
+        "    if (found || !source)\n",
+        "    if (found || source)\n",
         ("py:test_array_files.py", "c:format/arrays"),
     ),
     Mutation(
