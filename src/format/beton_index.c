@@ -186,7 +186,7 @@ static int read_table(struct pass *p)
 {
     const struct leat_beton_layout *l = p->layout;
     const uint64_t bytes = p->file->size - l->table;
-    uint64_t most;
+    uint64_t most, end = 0; /* of the value before */
     p->n_table = bytes / ENTRY;
     if (!leat_mul_u64(l->samples, l->n_places, &most) || p->n_table > most)
         return damaged(p->file, l->table, "its table has more values than its samples", p->error);
@@ -200,8 +200,9 @@ static int read_table(struct pass *p)
         const struct entry *e = &p->table[i];
         if (e->bytes && (e->begin < l->values || e->begin > l->table || e->bytes > l->table - e->begin))
             return damaged(p->file, l->table, "a value in its table does not lie among the values", p->error);
-        if (i && e->bytes && e[-1].bytes > e->begin - e[-1].begin)
+        if (e->bytes && e->begin < end)
             return damaged(p->file, l->table, "values in its table overlap", p->error);
+        end = e->bytes ? e->begin + e->bytes : end;
     }
     return LEAT_OK;
 }

@@ -208,6 +208,9 @@ LYING = {
     "more values in the table than samples": (bytes(MADE.bytes) + bytes(MADE.bytes[-24:]), "table"),
     "a table beyond the values": (MADE.put(MADE.table + 8, "Q", BIG), "table"),
     "a table of sizes that lie": (MADE.put(MADE.table + 16, "Q", BIG), "table"),
+    "a table that overlaps behind an empty value": (
+        MADE.put(MADE.table + 16, "QQQQ", 18, 0, MADE.values + 12, 0), "overlap"
+    ),
     "a table that overlaps": (MADE.put(MADE.table + 16, "Q", 4096), "overlap"),
 }  # fmt: skip
 
