@@ -148,7 +148,7 @@ def test_several_files_become_tokens_and_text_again(tmp_path: Path) -> None:
 def test_the_command_that_resumes_names_all_files() -> None:
     from leat.commands.main import _words
 
-    words = _words({"src": "a", "src 1": "b c", "dst": "o", "tokenizer": "t"})
+    words = _words("pack", {"src": "a", "src 1": "b c", "dst": "o", "tokenizer": "t"})
     assert words == "pack a 'b c' o --tokenizer t --resume"
 
 

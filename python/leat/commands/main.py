@@ -296,14 +296,14 @@ def interrupted(options: Mapping[str, str]) -> int:
         _say(_command, f"interrupted; {options['dst']} was complete." if complete else "interrupted.")
         return INTERRUPTED
     _say(_command, f"interrupted; the complete samples stay in {options['dst']}.partial.")
-    print(f"To resume: leat {_words(options)}", file=sys.stderr, flush=True)
+    print(f"To resume: leat {_words(_command, options)}", file=sys.stderr, flush=True)
     return INTERRUPTED
 
 
-def _words(options: Mapping[str, str]) -> str:
+def _words(command: str, options: Mapping[str, str]) -> str:
     """The command line that resumes."""
     flags = {"add_special_tokens", "lenient", "no_check", "overwrite", "quiet"}
-    words = [_command, *several(options, "src"), options["dst"]]
+    words = [command, *several(options, "src"), options["dst"]]
     for key, value in options.items():
         name = key.partition(" ")[0]
         if name in flags:

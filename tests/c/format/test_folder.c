@@ -311,7 +311,7 @@ TEST_IN_FOLDER(unknown_formats_are_errors_that_list_the_known_ones)
     snprintf(path, sizeof path, "%s/nothing", folder);
     assert_int_equal(leat_source_open(path, &options, &source, &error), LEAT_E_FORMAT);
     assert_non_null(strstr(error.message, "empty"));
-    options.format = "tar";
+    options.format = "word";
     assert_int_equal(leat_source_open(path, &options, &source, &error), LEAT_E_INVALID);
     assert_non_null(strstr(error.message, "\"folder\""));
     options.format = "folder";
