@@ -280,7 +280,7 @@ def test_a_file_that_changed_after_it_was_opened_is_an_error(tmp_path: Path) -> 
     pq.write_table(pa.table({"x": [1]}), tmp_path / "a.parquet")
     ds = leat.open(tmp_path / "a.parquet")
     pq.write_table(pa.table({"x": [1, 2]}), tmp_path / "a.parquet")
-    with pytest.raises(leat.BrokenSampleError, match="has changed since it was opened"):
+    with pytest.raises(leat.ChangedError, match="a.parquet was changed after it was opened"):
         ds[0]
 
 
@@ -362,8 +362,28 @@ def test_a_file_of_arrow_that_changed_is_an_error(tmp_path: Path) -> None:
             writer.write_table(pa.table({"n": list(range(rows))}))
         if rows == 5:
             ds = leat.open(path)
-    with pytest.raises(leat.BrokenSampleError, match="the file has changed since it was opened"):
+    with pytest.raises(leat.ChangedError, match=r"t\.arrow was changed after it was opened"):
         ds[0]
+
+
+@pytest.mark.parametrize("name", ["t.parquet", "t.arrow"])
+@pytest.mark.parametrize("on_error", ["raise", "skip", "substitute"])
+def test_a_file_that_is_gone_is_an_error_that_no_loader_passes_over(name: str, on_error: str, tmp_path: Path) -> None:
+    table = pa.table({"n": list(range(10))})
+    paths = [tmp_path / f"{k}{name}" for k in range(2)]
+    for path in paths:
+        if name.endswith("parquet"):
+            pq.write_table(table, path)
+        else:
+            with pa.ipc.new_file(path, table.schema) as writer:
+                writer.write_table(table)
+    ds = leat.open([str(p) for p in paths], fields=["n"])
+    loader = leat.Loader(ds, batch_size=5, epochs=1, on_error=on_error, framework="numpy")
+    paths[1].unlink()
+    with pytest.raises(leat.ChangedError, match=rf"1{name} was removed after it was opened"):
+        ds[15]
+    with pytest.raises(leat.ChangedError, match=rf"1{name} was removed after it was opened"):
+        list(loader)
 
 
 def test_handing_out_values_of_parquet_makes_no_words_for_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

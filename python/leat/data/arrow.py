@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import FileError, FormatError, InvalidError, UnsupportedError
+from ..errors import ChangedError, FileError, FormatError, InvalidError, UnsupportedError
 from . import arrow_c, arrow_values, made
 from . import schema as _schema
 from .arrow_values import Each
@@ -444,6 +444,8 @@ class Chunks:
         chunk = self._chunks[number]
         try:
             table = chunk.read(list(dict.fromkeys(self._top[n] for n in names)))
+        except ChangedError:
+            raise
         except Exception as e:
             raise FormatError(f"{chunk.where}: {e}") from e
         table = table.combine_chunks()
@@ -564,8 +566,12 @@ def stamp(path: str) -> tuple[int, int]:
 
 def check_stamp(path: str, found: tuple[int, int]) -> None:
     """Refuses a file that is another one than when it was opened."""
-    if stamp(path) != found:
-        raise FormatError("the file has changed since it was opened: open it again")
+    try:
+        now = stamp(path)
+    except FileNotFoundError as e:
+        raise ChangedError(f"{path} was removed after it was opened: open it again") from e
+    if now != found:
+        raise ChangedError(f"{path} was changed after it was opened: open it again")
 
 
 def open_parquet(paths: Sequence[str], fields: Any = None, fill: Any = None) -> Dataset:

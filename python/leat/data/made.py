@@ -11,13 +11,14 @@ from typing import Any, Protocol
 import numpy as np
 
 from .. import _leat
+from ..errors import ChangedError
 from . import schema as _schema
 from .dataset import Dataset, no_dataset
 from .ragged import Ragged
 from .schema import Field
 from .sparse import as_sparse, packed, packed_rows, row_of
 
-_BROKEN, _INVALID = -23, -2  # of enum leat_status
+_BROKEN, _CHANGED, _INVALID = -23, -11, -2  # of enum leat_status
 
 
 def from_arrays(schema: Mapping[str, Field] | None = None, /, **arrays: Any) -> Dataset:
@@ -183,7 +184,8 @@ def from_source(source: Source, *, timeout_s: float | None = None) -> Dataset:
     Errors: an exception of `read` breaks only the sample that raises it by itself (:class:`leat.BrokenSampleError`,
     with the exception as cause), and the loader's ``on_error`` applies. It does not apply to values that do not fit
     `fields` (:class:`leat.InvalidError`), nor to a `read` that takes longer than `timeout_s`
-    (:class:`leat.FileError`): leat cannot tell which of its samples is to blame, and later calls would wait for it.
+    (:class:`leat.FileError`): leat cannot tell which of its samples is to blame, and later calls would wait for it. Nor
+    does it apply to a :class:`leat.ChangedError` that `read` raises.
 
     >>> class Squares:
     ...     fields = {"x": leat.field("int64")}
@@ -273,7 +275,7 @@ class Reader:
         try:
             found = self.source.read_chunk(chunk, names)  # type: ignore[attr-defined]
         except BaseException as e:
-            raise Failed(_BROKEN, -1, self._told(e), e) from e
+            raise self._failed(-1, e) from e
         return [self._column(*self.fields[i], *found[self.fields[i][0]]) for i in numbers]
 
     def _column(self, name: str, field: Field, values: Any, nulls: Any) -> Any:
@@ -292,8 +294,14 @@ class Reader:
 
     def _blame(self, positions: np.ndarray[Any, Any], e: BaseException) -> None:
         """Raises, unless samples can be read one by one."""
-        if len(positions) == 1 or not isinstance(e, Exception):
-            raise Failed(_BROKEN, 0, self._told(e), e) from e
+        if len(positions) == 1 or not isinstance(e, Exception) or isinstance(e, ChangedError):
+            raise self._failed(0, e) from e
+
+    def _failed(self, at: int, e: BaseException) -> Failed:
+        """A file that was changed or removed is no fault of the sample that noticed it."""
+        if isinstance(e, ChangedError):
+            return Failed(_CHANGED, -1, str(e), e)
+        return Failed(_BROKEN, at, self._told(e), e)
 
     def _told(self, e: BaseException) -> str:
         return f"{self.name}.read raised {type(e).__name__}: {e}"
@@ -305,7 +313,7 @@ class Reader:
             try:
                 one = self._read(positions[k : k + 1].copy(), numbers, may_lack)
             except BaseException as e:
-                raise Failed(_BROKEN, k, self._told(e), e) from e
+                raise self._failed(k, e) from e
             for i in numbers:
                 name, field = self.fields[i]
                 rows[name].append(one[name][0] if isinstance(one, Mapping) and name in one else None)
