@@ -296,13 +296,24 @@ struct leat_items_file *leat_items_find(const struct leat_items *t, uint64_t sam
     return &t->files[from];
 }
 
+/* Whether a file that stays open was changed. */
+static int check_stamp(const struct leat_items_file *f, struct leat_error *error)
+{
+    uint64_t stamp, size;
+    const int rc = leat_io_stamp(f->file, &stamp, &size, error);
+    return rc || stamp == f->stamp ? rc
+                                   : leat_fail_at(error, LEAT_E_CHANGED, f->path, LEAT_NO_OFFSET,
+                                                  "%s was changed after it was opened: open it again", f->path);
+}
+
 int leat_items_view(struct leat_items *t, const struct leat_items_file *f, struct leat_io_file **out,
                     struct leat_error *error)
 {
     if (!f->view)
         return leat_io_open_listed(f->path, f->size, f->mtime_ns, &t->pace, out, error);
-    *out = leat_io_retain(f->view);
-    return LEAT_OK;
+    const int rc = f->file && !leat_io_is_remote(f->path) ? check_stamp(f, error) : LEAT_OK;
+    *out = rc ? NULL : leat_io_retain(f->view);
+    return rc;
 }
 
 /* Inside leat_guarded. */
@@ -401,16 +412,6 @@ static int locate(void *user)
             return LEAT_E_DECODE;
     }
     return LEAT_OK;
-}
-
-/* Whether a file that stays open was changed. */
-static int check_stamp(const struct leat_items_file *f, struct leat_error *error)
-{
-    uint64_t stamp, size;
-    const int rc = leat_io_stamp(f->file, &stamp, &size, error);
-    return rc || stamp == f->stamp ? rc
-                                   : leat_fail_at(error, LEAT_E_CHANGED, f->path, LEAT_NO_OFFSET,
-                                                  "%s was changed after it was opened: open it again", f->path);
 }
 
 /* Looks at the files of samples, at each once for some that follow each other. Others are looked at as they are read.

@@ -190,7 +190,7 @@ int leat_items_place_of(struct leat_source *source, uint64_t sample, struct leat
 
 /* The file of a sample. */
 struct leat_items_file *leat_items_find(const struct leat_items *items, uint64_t sample);
-/* Opens what `view` would be. */
+/* Opens what `view` would be. CHANGED: the file was, as far as its size and time say. */
 int leat_items_view(struct leat_items *items, const struct leat_items_file *file, struct leat_io_file **out,
                     struct leat_error *error);
 int leat_items_open_frames(const struct leat_items_file *file, struct leat_io_file *stored,
