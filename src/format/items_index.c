@@ -101,6 +101,18 @@ static int no_memory(const struct maker *m)
     return leat_fail(m->error, LEAT_E_NOMEM, "no memory to open %s", m->items->index_path);
 }
 
+static int begin_digest(const struct maker *m, const char *name, struct leat_digest **out)
+{
+    struct leat_error why;
+    const int rc = leat_digest_begin(name, out, &why);
+    if (rc == LEAT_E_NOMEM)
+        return no_memory(m);
+    return rc ? leat_fail_at(m->error, rc, m->items->index_path, LEAT_NO_OFFSET,
+                             "%s has a hash of %s that cannot be compared: %s", m->items->index_path, m->file->path,
+                             why.message)
+              : LEAT_OK;
+}
+
 /* Compares the hashes of a file as it lies, or of its decoded bytes. */
 static int check_hashes(const struct maker *m, struct leat_io_file *file, bool decoded)
 {
@@ -112,7 +124,7 @@ static int check_hashes(const struct maker *m, struct leat_io_file *file, bool d
     size_t n = 0;
     int rc = digests ? LEAT_OK : no_memory(m);
     for (size_t i = 0; i < f->n_hashes && !rc; i++)
-        if (f->hashes[i].decoded == decoded && !(rc = leat_digest_begin(f->hashes[i].name, &digests[i], m->error)))
+        if (f->hashes[i].decoded == decoded && !(rc = begin_digest(m, f->hashes[i].name, &digests[i])))
             n++;
     for (uint64_t at = 0; n && at < file->size && !rc; at += LEAT_ITEMS_WINDOW) {
         const uint64_t part = file->size - at < LEAT_ITEMS_WINDOW ? file->size - at : LEAT_ITEMS_WINDOW;

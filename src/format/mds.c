@@ -17,7 +17,7 @@
 #include "format/items.h"
 #include "format/json_text.h"
 
-enum { KEY = 64, HASHES = 16 };
+enum { KEY = 64, HASHES = 32 };
 
 struct hash {
     char name[LEAT_DIGEST_NAME], text[LEAT_DIGEST_TEXT];

@@ -68,7 +68,9 @@ static const struct {
              {"blake2s", "BLAKE2s256", OTHER},
              {"ripemd160", "RIPEMD160", OTHER},
              {"sha512_256", "SHA512-256", OTHER},
-             {"sha512_224", "SHA512-224", OTHER}};
+             {"sha512_224", "SHA512-224", OTHER},
+             {"sm3", "SM3", OTHER},
+             {"md5-sha1", "MD5-SHA1", OTHER}};
 
 /* False: there is no memory. */
 static bool make_state(struct leat_digest *d)

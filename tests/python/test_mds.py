@@ -175,8 +175,13 @@ def test_a_wrong_hash_is_an_error_on_the_first_reading(name: str, tmp_path: Path
         ):
             leat.open(folder)
     (folder / "index.json").write_text(json.dumps(index).replace(f'"{name}"', '"crc_7"'))
-    with pytest.raises(leat.Error, match="crc_7"):
+    with pytest.raises(leat.Error, match=r'index\.json has a hash of .*0\.mds\.gz that cannot be compared: .* "crc_7"'):
         leat.open(folder)
+
+
+def test_all_hashes_of_python_are_known(tmp_path: Path) -> None:
+    names = sorted(n for n in hashlib.algorithms_available if not n.startswith("shake"))  # whose lengths vary
+    assert len(leat.open(zipped(tmp_path / "z", "gz", gzip.compress, names))) == 40 + 39 + 38
 
 
 # ---- the index -----------------------------------------------------------------------------------
@@ -199,6 +204,20 @@ def test_the_index_is_kept_and_made_anew_when_a_shard_changes(tmp_path: Path) ->
     assert leat.open(folder)[1]["x"] == "c"
     leat.open(folder, index_dir=tmp_path / "kept")
     assert [p.name.split("-")[0] for p in (tmp_path / "kept").iterdir()] == ["index.json"]
+
+
+@pytest.mark.parametrize("encoding", ["str_int", "pil", "str"])
+def test_a_shard_that_is_written_over_is_an_error(encoding: str, tmp_path: Path) -> None:
+    bodies = [b"12", b"34"] if encoding != "pil" else [pil(1, 2, b"L", b"ab")] * 2
+    folder = one(tmp_path / "mds", encoding, bodies)
+    ds = leat.open(folder)
+    ds[0]
+    shard = next(folder.glob("*.mds"))
+    shard.write_bytes(shard.read_bytes()[:-1] + b"5")
+    os.utime(shard, (1, 1))
+    for loader in (None, leat.Loader(ds, batch_size=1, epochs=1, on_error="skip", framework="numpy")):
+        with pytest.raises(leat.ChangedError, match="was changed after it was opened"):
+            ds[1] if loader is None else list(loader)
 
 
 def test_more_shards_than_stay_open_are_read(tmp_path: Path) -> None:
