@@ -32,6 +32,8 @@ static const struct cli_option options[] = {
      CLI_TEXT, .at = offsetof(struct cat, opening.where)},
     {"field", "F", "the field; default: the only one that is not derived from others", CLI_TEXT,
      .at = offsetof(struct cat, field)},
+    {"block", "N", "of tokens of LitData: so many are a sample", CLI_U64, .at = offsetof(struct cat, opening.block), 1,
+     INT64_MAX},
     {"out", "PATH", "write there instead of to standard output", CLI_TEXT, .at = offsetof(struct cat, out)},
     {"raw", NULL,
      "give arrays and numbers as their bytes (little endian), not as text; of a photo\n"

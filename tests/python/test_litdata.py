@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cli_support import leat as shell
 from items_made import batches, item, pil, table, write_litdata
 
 import leat
@@ -130,6 +131,11 @@ def test_tokens_are_rows_of_a_block(tmp_path: Path) -> None:
     for says in ({"dim": 1 << 40}, {"dim": None}, {"chunk_size": 3}, {"chunk_bytes": 10}, {"dim": 24}):
         with pytest.raises(leat.Error):
             leat.open(tokens(tmp_path / "lie", [list(range(10)), list(range(10, 23))], **says), block=1)
+
+
+def test_a_row_of_tokens_is_given_by_the_shell(tmp_path: Path) -> None:
+    folder = tokens(tmp_path / "d", [list(range(10)), list(range(10, 23))])
+    assert shell("cat", folder, "--block", 5, "--id", 1).stdout.split() == ["[5,", "6,", "7,", "8,", "9]"]
 
 
 def test_what_leat_does_not_read_is_refused_by_name(tmp_path: Path) -> None:
