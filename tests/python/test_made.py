@@ -772,3 +772,28 @@ def test_lengths_of_arrays_do_not_read_the_values(form: str) -> None:
     assert len(mix.names) == 2
     assert touched(made) <= 1 << 16
     assert int(made.values[: 1 << 22].sum()) == 0 and touched(made) >= 1 << 22
+
+
+@pytest.mark.parametrize("lie", ["values", "offsets", "missing"])
+def test_a_chunk_of_another_number_of_rows_is_an_error(lie: str) -> None:
+    from leat.data.ragged import Ragged
+
+    class Chunked:
+        fields = {"x": leat.field("int64"), "v": leat.field("int64", (None,))}
+        chunk_rows = [10, 10]
+
+        def __len__(self) -> int:
+            return 20
+
+        def read(self, positions: Any) -> Any:
+            raise AssertionError("chunks are read")
+
+        def read_chunk(self, number: int, names: list[str]) -> Any:
+            given = {"x": 10, "v": 10, "missing": 10} | {{"values": "x", "offsets": "v"}.get(lie, lie): 7}
+            lists = Ragged(np.arange(30), np.arange(given["v"] + 1) * 3)
+            columns = {"x": (np.arange(given["x"]), np.zeros(given["missing"], bool)), "v": (lists, None)}
+            return {name: columns[name] for name in names}
+
+    ds = leat.from_source(Chunked())
+    with pytest.raises(leat.InvalidError, match=r"values for a chunk of 10 rows"):
+        ds[15]

@@ -276,10 +276,13 @@ class Reader:
             found = self.source.read_chunk(chunk, names)  # type: ignore[attr-defined]
         except BaseException as e:
             raise self._failed(-1, e) from e
-        return [self._column(*self.fields[i], *found[self.fields[i][0]]) for i in numbers]
+        rows = int(self.source.chunk_rows[chunk])  # type: ignore[attr-defined]
+        return [self._column(rows, *self.fields[i], *found[self.fields[i][0]]) for i in numbers]
 
-    def _column(self, name: str, field: Field, values: Any, nulls: Any) -> Any:
+    def _column(self, rows: int, name: str, field: Field, values: Any, nulls: Any) -> Any:
         missing = None if nulls is None else np.ascontiguousarray(nulls, np.uint8)
+        if len(values) != rows or (missing is not None and missing.shape != (rows,)):
+            raise self._wrong(name, f"{len(values)} values for a chunk of {rows} rows")
         if isinstance(values, np.ndarray):
             return self._array(name, field, values, (len(values), *field.shape)), None, 0, missing
         if not isinstance(values, Ragged) or field.kind in ("json", "sparse"):
