@@ -72,9 +72,16 @@ MUTATIONS = [
     Mutation(
         "an exception of a source is blamed on the sample behind",
         "python/leat/data/made.py",
-        "raise Failed(_BROKEN, k, self._told(e), e) from e",
-        "raise Failed(_BROKEN, k + 1, self._told(e), e) from e",
+        "raise self._failed(k, e) from e",
+        "raise self._failed(k + 1, e) from e",
         ("py:test_made.py::test_an_exception_is_told_of_its_sample_and_chained",),
+    ),
+    Mutation(
+        "a file that is gone breaks the samples that were in it",
+        "python/leat/data/made.py",
+        "        if isinstance(e, ChangedError):\n            return Failed(_CHANGED, -1, str(e), e)\n",
+        "",
+        ("py:test_arrow.py::test_a_file_that_is_gone_is_an_error_that_no_loader_passes_over",),
     ),
     Mutation(
         "an array of another type than its field is converted without a word",
