@@ -7,6 +7,7 @@ import json
 import os
 import struct
 import subprocess
+import sys
 import zipfile
 import zlib
 from pathlib import Path
@@ -423,6 +424,6 @@ def test_a_bomb_ends_in_bounded_memory(tmp_path: Path) -> None:
     )
     path = write(tmp_path / "bomb.npz", local + entry + end)
     done = subprocess.run(
-        [os.environ["LEAT_PYTHON"], "-c", code, str(path)], capture_output=True, text=True, check=False
+        [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=False
     )
     assert "256 MiB" in done.stdout, done.stderr
