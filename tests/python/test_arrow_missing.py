@@ -122,7 +122,7 @@ def test_another_error_of_a_source_stays_one_to_a_query(tmp_path: Path) -> None:
     pq.write_table(pa.table({"n": [1, None, 3]}), tmp_path / "a.parquet")
     ds = leat.open(tmp_path / "a.parquet")
     pq.write_table(pa.table({"n": [1]}), tmp_path / "a.parquet")
-    with pytest.raises(leat.BrokenSampleError, match="has changed since it was opened"):
+    with pytest.raises(leat.ChangedError, match="was changed after it was opened"):
         ds.where("n > 0")
 
     class Nothing:
