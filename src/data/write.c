@@ -64,7 +64,7 @@ static int add_sample(struct copy *c, uint64_t sample, const struct leat_compute
 static int add_samples(struct copy *c, uint64_t begin, size_t n, struct leat_writer *writer, struct leat_error *error)
 {
     struct leat_sample_ref refs[TOGETHER];
-    uint64_t positions[TOGETHER];
+    uint64_t positions[TOGETHER] = {0};
     struct leat_values made = {0};
     size_t failed;
     int rc = LEAT_OK;

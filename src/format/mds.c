@@ -125,8 +125,8 @@ static bool read_hashes(struct reader *r, struct data *d)
             return false;
         if (d->n_hashes == HASHES || strlen(name) >= LEAT_DIGEST_NAME || strlen(text) >= LEAT_DIGEST_TEXT)
             return fail(r, LEAT_E_CORRUPT, "it has hashes that are none");
-        snprintf(d->hashes[d->n_hashes].name, LEAT_DIGEST_NAME, "%s", name);
-        snprintf(d->hashes[d->n_hashes++].text, LEAT_DIGEST_TEXT, "%s", text);
+        strcpy(d->hashes[d->n_hashes].name, name);
+        strcpy(d->hashes[d->n_hashes++].text, text);
     }
     return !r->json.fault;
 }

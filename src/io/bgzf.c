@@ -80,7 +80,7 @@ static int measure(struct leat_io_file *file, uint64_t at, uint32_t *size, uint3
 static int walk(struct leat_io_file *file, struct table *t, struct leat_error *error)
 {
     uint64_t at = 0, out = 0, last = 0;
-    uint32_t size, decoded = 1;
+    uint32_t size = 0, decoded = 1;
     for (uint64_t i = 0; at < file->size; i++, at += size) {
         int rc = measure(file, at, &size, &decoded, error);
         if (!rc && i % ASK == ASK - 1 && leat_io_interrupted())
