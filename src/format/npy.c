@@ -41,6 +41,14 @@ static bool take(struct literal *l, char c)
     return true;
 }
 
+static bool take_two(struct literal *l, char c)
+{
+    for (int k = 0; k < 2; k++)
+        if (!take(l, c))
+            return false;
+    return true;
+}
+
 /* A string without escapes; longer ones are cut in `out`, which may be NULL. */
 static bool take_string(struct literal *l, char *out, size_t room)
 {
@@ -179,8 +187,8 @@ const char *leat_npy_descr(const char *text, size_t n, struct leat_npy *out)
     out->pickled = all.objects;
     if (out->pickled)
         return "it holds objects, which are pickles";
-    if (!take(&l, '[') || !take(&l, '[') || !take_string(&l, name, sizeof name) || *name || !take(&l, ',') ||
-        !take_string(&l, descr, sizeof descr) || !take(&l, ']') || !take(&l, ']'))
+    if (!take_two(&l, '[') || !take_string(&l, name, sizeof name) || *name || !take(&l, ',') ||
+        !take_string(&l, descr, sizeof descr) || !take_two(&l, ']'))
         return "its dtype has fields of its own";
     out->dtype = dtype_of(descr, &out->swapped);
     return out->dtype ? NULL : "its dtype is none of leat's";

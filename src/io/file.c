@@ -219,13 +219,26 @@ int leat_io_wait(struct leat_io_request *request)
     }
 }
 
+static int read_and_wait(struct leat_io_request *request, struct leat_error *error)
+{
+    int rc = leat_io_wait(request);
+    if (rc && error)
+        *error = request->error;
+    return rc;
+}
+
 int leat_io_read(struct leat_io_file *file, uint64_t offset, uint64_t length, void *buffer, struct leat_error *error)
 {
     struct leat_io_request request = {.file = file, .offset = offset, .length = length, .buffer = buffer};
-    int rc = leat_io_wait(&request);
-    if (rc && error)
-        *error = request.error;
-    return rc;
+    return read_and_wait(&request, error);
+}
+
+int leat_io_read_past_mapping(struct leat_io_file *file, uint64_t offset, uint64_t length, void *buffer,
+                              struct leat_error *error)
+{
+    struct leat_io_request request = {
+        .file = file, .offset = offset, .length = length, .buffer = buffer, .past_mapping = true};
+    return read_and_wait(&request, error);
 }
 
 int leat_io_stamp(struct leat_io_file *file, uint64_t *stamp, uint64_t *size, struct leat_error *error)

@@ -26,7 +26,8 @@ struct leat_io_request {
     unsigned retry_after_ms; /* of LEAT_E_IO: trying again may help after so long; 0: it does not help */
     void *backend_state;     /* the backend's own while the request is pending */
     bool waits;              /* set by leat_io_once: its caller waits, and may as well read in place */
-    struct leat_error error; /* filled if status is not 0; names file and offset */
+    bool past_mapping; /* not a copy out of the file's mapping, whose pages would count as this process's memory */
+    struct leat_error error;                                   /* filled if status is not 0; names file and offset */
     void (*done)(struct leat_io_request *request, void *user); /* called once if submit returned LEAT_IO_PENDING */
     void *user;
 };
@@ -111,6 +112,9 @@ int leat_io_once(struct leat_io_request *request);
 int leat_io_wait(struct leat_io_request *request);
 /* Reads and waits, likewise; returns the status. */
 int leat_io_read(struct leat_io_file *file, uint64_t offset, uint64_t length, void *buffer, struct leat_error *error);
+/* The same without touching a mapping of the file. */
+int leat_io_read_past_mapping(struct leat_io_file *file, uint64_t offset, uint64_t length, void *buffer,
+                              struct leat_error *error);
 /* As the backend's; 0 and the size at opening if it gives none. */
 int leat_io_stamp(struct leat_io_file *file, uint64_t *stamp, uint64_t *size, struct leat_error *error);
 /* The bytes there are damaged: the next read does not get them from a cache. */

@@ -199,7 +199,7 @@ static bool local_expect(const struct leat_io_file *file, uint64_t offset, uint6
 static int local_submit(struct leat_io_file *file, struct leat_io_request *request)
 {
     struct local_file *f = (struct local_file *)file;
-    if (copies(f, request->offset, request->length))
+    if (!request->past_mapping && copies(f, request->offset, request->length))
         return leat_helpers_submit(request, &f->pace, run_mapped);
     const uint64_t bytes = atomic_load_explicit(&f->bytes_read, memory_order_relaxed);
     if (bytes < file->size)

@@ -61,13 +61,13 @@ static int checksum_of(const struct leat_store_source *s, uint64_t at, uint64_t 
         return leat_guarded_hash(s->map + at, length, checksum, error);
     if (length > SCRATCH) {
         uint8_t *bytes = leat_alloc((size_t)length);
-        int rc = bytes ? leat_io_read(s->pages, at, length, bytes, error)
+        int rc = bytes ? leat_io_read_past_mapping(s->pages, at, length, bytes, error)
                        : leat_fail(error, LEAT_E_NOMEM, "no memory for %" PRIu64 " bytes", length);
         *checksum = rc ? 0 : leat_hash64(bytes, length);
         leat_free(bytes);
         return rc;
     }
-    int rc = leat_io_read(s->pages, at, length, scratch, error);
+    int rc = leat_io_read_past_mapping(s->pages, at, length, scratch, error);
     *checksum = rc ? 0 : leat_hash64(scratch, length);
     return rc;
 }
@@ -88,7 +88,7 @@ static int verify_group(struct leat_store_source *s, uint64_t group, const struc
 {
     struct leat_store_group header;
     uint64_t at = s->groups[group].offset, checksum;
-    int rc = leat_io_read(s->pages, at, LEAT_STORE_GROUP_HEADER, scratch, error);
+    int rc = leat_io_read_past_mapping(s->pages, at, LEAT_STORE_GROUP_HEADER, scratch, error);
     if (rc || !leat_store_group_get(scratch, &header) || header.first_row != want->first_row ||
         header.n_rows != want->n_rows || header.payload_bytes != want->payload_bytes ||
         header.directory_bytes != want->directory_bytes || header.directory_checksum != want->directory_checksum)
@@ -112,7 +112,7 @@ static int page_checksum(struct leat_store_source *s, uint32_t field, uint64_t g
     int rc = bit_get(&s->groups_good, group) ? LEAT_OK : verify_group(s, group, &want, &shape, scratch, error);
     uint64_t in_group = leat_store_group_pages(&s->layout, want.n_rows, s->layout.info[field].position) + page;
     *entry = s->groups[group].offset + shape.directory_at + LEAT_STORE_GROUP_FACTS + 8 * in_group;
-    rc = rc ? rc : leat_io_read(s->pages, *entry, 8, expected, error);
+    rc = rc ? rc : leat_io_read_past_mapping(s->pages, *entry, 8, expected, error);
     *checksum = rc ? 0 : leat_get_u64(expected);
     return rc;
 }
@@ -202,7 +202,7 @@ static __attribute__((noinline)) int cold_rows(struct leat_store_source *s, size
         if (!rc && number == last) {
             memcpy(cold, scratch + (row - (page << info.page_shift)) * info.width + info.at, info.unit);
         } else if (!rc) {
-            rc = leat_io_read(s->pages, value_at(s, g, &info, row) + info.at, info.unit, cold, error);
+            rc = leat_io_read_past_mapping(s->pages, value_at(s, g, &info, row) + info.at, info.unit, cold, error);
             if (rc)
                 leat_error_at_sample(error, LEAT_NO_SAMPLE, s->layout.names[field]);
         }
@@ -379,7 +379,7 @@ static __attribute__((noinline)) int verify_records(struct leat_store_source *s,
             rc = verify_page(s, (uint32_t)field, g, page, number, scratch, error);
             last = number;
         } else if (number != last && cold) {
-            rc = leat_io_read(s->pages, value_at(s, g, &info, row), info.width, one, error);
+            rc = leat_io_read_past_mapping(s->pages, value_at(s, g, &info, row), info.width, one, error);
         }
         if (rc)
             return rc;
@@ -548,7 +548,7 @@ int leat_store_check_piece(struct leat_source *source, uint64_t sample, const st
         uint8_t expected[8];
         rc = bit_get(&s->tables_good, g) ? LEAT_OK : verify_table(s, g, error);
         if (!rc)
-            rc = leat_io_read(s->pages, entry, 8, expected, error);
+            rc = leat_io_read_past_mapping(s->pages, entry, 8, expected, error);
         if (!rc)
             rc = leat_guarded_hash(data + done, length, &checksum, error);
         if (!rc && checksum == leat_get_u64(expected)) {
