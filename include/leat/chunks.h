@@ -17,9 +17,9 @@ struct leat_chunk; /* opaque: what a call decodes. Its caller's, on one thread a
 typedef int (*leat_decode_fn)(void *user, const size_t *fields, size_t n_fields, uint64_t chunk, struct leat_chunk *out,
                               struct leat_error *error);
 
-/* All values of a field in the chunk, which are copied, once for each field_index (into `fields`). Of a field of fixed
- * size they lie one behind the other, and `offsets` is NULL; value i of one that varies is steps offsets[i] to
- * offsets[i + 1] of `values` (rows of an array, or bytes), integers of `offset_bytes`, 4 or 8. `missing`: NULL, or a
+/* Copies all values of a field in the chunk; called once for each field_index (into `fields`). Values of fixed size lie
+ * one behind the other, and `offsets` is NULL; value i of a field that varies is steps offsets[i] to offsets[i + 1] of
+ * `values` (rows of an array, or bytes), integers of `offset_bytes`, 4 or 8. `missing`: NULL, or a
  * byte for each value, not 0 if the sample has none. Errors: INVALID (sizes that do not fit the field and the chunk),
  * NOMEM. */
 LEAT_API int leat_chunk_put(struct leat_chunk *chunk, size_t field_index, const void *values, uint64_t bytes,

@@ -19,8 +19,8 @@
 #include "base/search.h"
 #include "io/blocks.h"
 
-/* Of the cache, the part that values of one call may hold: the calls of some threads leave room for what they read
- * next. */
+/* The values of one call hold at most this part of the cache, so that the calls of some threads leave room for what
+ * they read next. */
 #define HOLD_PART 8
 
 struct leat_chunks {

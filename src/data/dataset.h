@@ -113,7 +113,7 @@ int leat_fetch_read(struct leat_fetch *fetch, struct leat_value *out, struct lea
  * unchecked photo becomes good in `extent` if the source remembers that its bytes were. LEAT_OK, or LEAT_E_CORRUPT with
  * file, sample, field and offset. */
 int leat_fetch_check(struct leat_fetch *fetch, struct leat_error *error);
-/* Of a photo that was made: what this process knows of its bytes, from photos that it has decoded (good_photos.h). */
+/* Fills in what this process knows of the bytes of a computed photo, as it has decoded them before (good_photos.h). */
 void leat_fetch_know(struct leat_fetch *fetch);
 /* The photo's row index, after leat_fetch_check; NULL: there is none. It is not verified, since it has a checksum of
  * its own (codec/jpeg/rows.h). */

@@ -144,7 +144,7 @@ static struct leat_library *library_of(enum leat_stored_filter_kind kind, const 
 {
     static const struct {
         enum leat_stored_filter_kind kind;
-        struct leat_library *library;
+        struct leat_library *needed;
         const char *missing;
     } all[] = {{LEAT_FILTER_LZF, &lzf_library, lzf_missing},
                {LEAT_FILTER_BLOSC, &blosc_library, blosc_missing},
@@ -154,7 +154,7 @@ static struct leat_library *library_of(enum leat_stored_filter_kind kind, const 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i].kind == kind) {
             *missing = all[i].missing;
-            return all[i].library;
+            return all[i].needed;
         }
     return NULL;
 }

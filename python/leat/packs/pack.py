@@ -17,6 +17,7 @@ import random
 import sys
 import time
 import traceback
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
@@ -114,8 +115,8 @@ def pack(
         workers: processes that make the samples; ``"auto"``: as many as there are cores; 0: this one. The file has the
             same bytes whatever their number: `random`, `numpy.random` and `torch` are seeded for each sample from its
             number.
-        on_error: of a photo that is broken: ``"mark"`` it, ``"skip"`` its sample, or ``"raise"``. Of a sample that
-            raises: ``"skip"`` it; else it is an error, since there is nothing to keep.
+        on_error: a broken photo is marked (``"mark"``), its sample is left out (``"skip"``), or it is an error
+            (``"raise"``). A sample that raises is left out by ``"skip"``; else it is an error, as nothing can be kept.
         classes: names of the classes of the field ``label``; None: the attribute ``classes`` of the data set, if it is
             a list of texts.
         metadata, shard_bytes, overwrite: as of :class:`leat.Writer`.
@@ -233,18 +234,18 @@ class _Outcome:
             self._line.say(len(self.writer) + left_out, 0, 0, f"{left_out} left out" if left_out else "")
 
 
-class _Samples:
+class _Samples(ABC):
     """A data set that is packed."""
 
     parallel = False
     count = 0  #: 0: not known
     identity: Any = None  #: of the data set, for a run that is resumed
 
-    def fields(self) -> dict[str, Field]:
-        raise NotImplementedError
+    @abstractmethod
+    def fields(self) -> dict[str, Field]: ...
 
-    def write(self, writer: Writer, done: int, workers: int, outcome: _Outcome) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def write(self, writer: Writer, done: int, workers: int, outcome: _Outcome) -> None: ...
 
 
 class _Stored(_Samples):
