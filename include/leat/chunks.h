@@ -10,6 +10,11 @@
 
 struct leat_chunk; /* opaque: what a call decodes. Its caller's, on one thread at a time */
 
+/* Says of a data set of leat_dataset_from_source, before it is read, that a call of `compute` costs much beside a
+ * value: loaders then ask for the samples of several batches at once, up to 512. One of leat_dataset_from_chunks is
+ * asked so once many chunks had to be decoded again, or has fields that are computed. INVALID: it is another one. */
+LEAT_API int leat_dataset_ask_many(struct leat_dataset *dataset, struct leat_error *error);
+
 /* Decodes all values of `fields` (numbers) in a chunk, and gives each field that it has as bytes to leat_chunk_put. The
  * samples of the others are computed one by one. It is called on several threads at once, and is pure. A source that
  * may hang calls leat_chunk_cancelled now and then, and returns LEAT_E_CANCELLED once it is true. Errors are those of

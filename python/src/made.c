@@ -673,6 +673,8 @@ PyObject *py_source_make(PyObject *module, PyObject *args)
         free(s);
         return py_raise(&error);
     }
+    if (!rows)
+        leat_dataset_ask_many(handle, &error);
     pthread_mutex_lock(&lock);
     s->next = sources;
     sources = s;

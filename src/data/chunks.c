@@ -12,6 +12,7 @@
 #include "data/chunks.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -23,6 +24,9 @@
  * they read next. */
 #define HOLD_PART 8
 
+/* The cache is too small for a source of which this part of the blocks was made again. */
+#define AGAIN_PART 8
+
 struct leat_chunks {
     const struct leat_store_layout *layout;
     size_t n_fields;
@@ -32,6 +36,10 @@ struct leat_chunks {
     leat_compute_fn compute;
     void *user;
     struct leat_io_file *blocks; /* of chunk c and field f: c * n_fields + f */
+    size_t n_blocks;
+    _Atomic uint8_t *made; /* a bit for each block that was made before */
+    _Atomic size_t again;  /* blocks that were made again, */
+    _Atomic bool bare;     /* ... and whether some field has no bytes */
 };
 
 struct column {
@@ -137,8 +145,12 @@ static int make_blocks(void *user, const size_t *blocks, size_t n, struct leat_m
         rc = c->decode(c->user, fields, n, number, &chunk, error);
     for (size_t k = 0; k < n && !rc; k++) {
         struct column *column;
+        const uint8_t bit = (uint8_t)(1 << blocks[k] % 8);
+        if (atomic_fetch_or_explicit(&c->made[blocks[k] / 8], bit, memory_order_relaxed) & bit)
+            atomic_fetch_add_explicit(&c->again, 1, memory_order_relaxed);
         if (to[k].data)
             continue;
+        atomic_store_explicit(&c->bare, true, memory_order_relaxed);
         if ((column = new_column(&to[k], 0, 0, 0)))
             column->by_samples = true;
         else
@@ -363,9 +375,15 @@ int leat_chunks_new(const struct leat_store_layout *layout, size_t n_fields, con
     struct leat_chunks *c = leat_new(struct leat_chunks);
     *out = NULL;
     if (c)
-        *c = (struct leat_chunks){layout, n_fields, n_chunks, NULL, decode, compute, user, NULL};
+        *c = (struct leat_chunks){.layout = layout,
+                                  .n_fields = n_fields,
+                                  .n_chunks = n_chunks,
+                                  .decode = decode,
+                                  .compute = compute,
+                                  .user = user};
     if (!c || n_chunks == UINT64_MAX || !leat_mul_u64(n_chunks, n_fields, &n_blocks) || n_blocks > SIZE_MAX ||
-        !(c->begins = leat_new_array((size_t)n_chunks + 1, sizeof *c->begins))) {
+        !(c->begins = leat_new_array((size_t)n_chunks + 1, sizeof *c->begins)) ||
+        !(c->made = leat_new_array((size_t)(n_blocks / 8 + 1), sizeof *c->made))) {
         leat_chunks_free(c);
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a data set of %" PRIu64 " chunks", n_chunks);
     }
@@ -376,6 +394,7 @@ int leat_chunks_new(const struct leat_store_layout *layout, size_t n_fields, con
         }
         c->begins[i + 1] = sum;
     }
+    c->n_blocks = (size_t)n_blocks;
     const struct leat_blocks blocks = {.path = "a source", .n = (size_t)n_blocks, .make = make_blocks, .user = c};
     const int rc = leat_blocks_open(&blocks, &c->blocks, error);
     if (rc)
@@ -391,7 +410,14 @@ void leat_chunks_free(struct leat_chunks *c)
         return;
     leat_io_release(c->blocks);
     leat_free(c->begins);
+    leat_free((void *)c->made);
     leat_free(c);
+}
+
+bool leat_chunks_ask_many(const struct leat_chunks *c)
+{
+    return atomic_load_explicit(&c->bare, memory_order_relaxed) ||
+           atomic_load_explicit(&c->again, memory_order_relaxed) > c->n_blocks / AGAIN_PART;
 }
 
 uint64_t leat_chunks_count(const struct leat_chunks *c)

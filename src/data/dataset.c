@@ -563,3 +563,22 @@ const char *leat_dataset_notice(const struct leat_dataset *d)
 {
     return d->base->notice;
 }
+
+bool leat_source_asks_many(const struct leat_source *source)
+{
+    bool asks = source->v->asks_many && source->v->asks_many(source);
+    for (size_t f = 0; f < source->n_fields && !asks; f++) {
+        size_t of = f;
+        const struct leat_dataset *behind = source->storage[f] ? NULL : source->v->behind(source, &of, NULL);
+        asks = behind && leat_dataset_asks_many(behind);
+    }
+    return asks;
+}
+
+bool leat_dataset_asks_many(const struct leat_dataset *d)
+{
+    bool asks = false;
+    for (size_t p = 0; p < d->base->n_parts && !asks; p++)
+        asks = leat_source_asks_many(d->base->parts[p].source);
+    return asks;
+}

@@ -22,6 +22,7 @@ struct made {
     bool *lacks;               /* of each field; NULL: none */
     leat_compute_fn compute;
     struct leat_chunks *chunks; /* NULL: all is computed sample by sample */
+    bool asks_many;
     void (*release)(void *user);
     void *user;
 };
@@ -127,8 +128,14 @@ static const struct leat_source_vtable vtable_of_arrays = {.name = "arrays",
                                                            .length = array_length,
                                                            .in_memory = array_in_memory,
                                                            .span = array_span};
+static bool asks_many(const struct leat_source *source)
+{
+    const struct made *m = (const struct made *)source;
+    return m->chunks ? leat_chunks_ask_many(m->chunks) : m->asks_many;
+}
+
 static const struct leat_source_vtable vtable_of_computed = {
-    .name = "source", .close = made_close, .compute = computed};
+    .name = "source", .close = made_close, .compute = computed, .asks_many = asks_many};
 
 static struct made *make(const struct leat_field *fields, size_t n_fields, uint64_t count, enum leat_storage storage,
                          struct leat_error *error)
@@ -350,4 +357,13 @@ int leat_dataset_may_lack(struct leat_dataset *d, const size_t *fields, size_t n
         m->lacks[fields[i]] = true;
     m->source.lacks = m->lacks;
     return LEAT_OK;
+}
+
+int leat_dataset_ask_many(struct leat_dataset *d, struct leat_error *error)
+{
+    struct made *m;
+    const int rc = find_made(d, &m, error);
+    if (!rc)
+        m->asks_many = true;
+    return rc;
 }

@@ -354,6 +354,17 @@ struct leat_batch *leat_batch_new(struct leat_batch_pool *pool, const struct lea
     return b;
 }
 
+bool leat_batch_expect_made(struct leat_batch *b, size_t n_fields)
+{
+    struct leat_values *values = leat_new(struct leat_values);
+    if (values && !leat_values_init(values, n_fields, b->plan.rows)) {
+        b->computed.values = values;
+        return true;
+    }
+    leat_free(values);
+    return false;
+}
+
 void leat_batch_drop_made(struct leat_batch *b)
 {
     if (!b->computed.values)

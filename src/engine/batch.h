@@ -11,7 +11,8 @@
  *
  *     KEPT: its rows, the first `taken`, are copied into other batches (kept.c); then it is FREE
  *
- *     * only if an output is ragged: its buffers cannot be allocated before the lengths of the values are known
+ *     * only if an output is ragged: its buffers cannot be allocated before the lengths of the values are known; or if
+ *       values are computed for several batches in one call (ahead.c)
  *
  * States change under the engine's lock. The arrays of a FILLING batch are written by its tasks without it, each task
  * its own rows.
@@ -74,7 +75,7 @@ struct leat_batch_calls {
     uint8_t *draws;              /* the try whose key functions draw by; 0: they draw by the row's */
 };
 
-/* Values that a source computed to say how long they are, while rows are made. */
+/* Values that a source computed before its rows are made: to say how long they are, or with those of other batches. */
 struct leat_batch_computed {
     struct leat_values *values; /* or NULL */
     uint64_t bytes;             /* of these, as the budget counts them; in `meta` too */
@@ -234,6 +235,8 @@ static inline int64_t leat_batch_steps(const struct leat_batch *b, size_t output
     return leat_program_output(b->pool->program, output)->bounded ? b->offsets[output][row] : offsets[1] - offsets[0];
 }
 
+/* Room for computed values of all its rows, of so many fields. False: NOMEM. By its only task, or under the lock. */
+bool leat_batch_expect_made(struct leat_batch *batch, size_t n_fields);
 /* Computed values are not needed any more. Under the lock. */
 void leat_batch_drop_made(struct leat_batch *batch);
 /* Once all rows are made: takes those that were left out, and the unused room of bounded outputs, from between the

@@ -65,6 +65,8 @@ struct leat_tasks {
     uint64_t most_in_flight; /* from so many on, threads begin no further task */
     uint64_t wanted_share;   /* bytes of the budget to set aside for reads in flight, while `pends` */
     uint64_t share;          /* of these set aside so far: less, until batches release the rest */
+    uint64_t most_asked;     /* rows of the next call of a source for several batches, at most, */
+    uint64_t made_row_bytes; /* ... and the bytes of their values in the last one, for each */
     double ns_per_row;
     uint64_t usual_room; /* of a task's read buffer; a larger one is not kept */
 };
@@ -148,6 +150,7 @@ struct leat_loader {
     _Atomic(struct leat_decoded *) decoded; /* photos that are shared with other loaders, or NULL; until it closes */
     struct leat_job_context job;            /* the base of its jobs */
     bool ragged;
+    bool asks_many; /* learned: values are computed before batches get their memory (ahead.c) */
     struct leat_plan *plan;
     uint8_t fingerprint[16];
     struct leat_input input;

@@ -235,9 +235,11 @@ static void take_made(struct leat_job *j, size_t i)
         const struct leat_feed *feed = &j->context->feeds[f];
         if (!is_open(feed, slots_of(j, i, 0)))
             continue;
-        struct leat_computed got = made->at[feed->made * made->n_samples + j->first + j->cursor + i];
-        leat_job_value(j, feed, i)->data = got.data;
-        leat_job_value(j, feed, i)->extent.length = got.bytes;
+        const struct leat_computed *got = &made->at[feed->made * made->n_samples + j->first + j->cursor + i];
+        if (!got->data)
+            continue;
+        leat_job_value(j, feed, i)->data = got->data;
+        leat_job_value(j, feed, i)->extent.length = got->bytes;
     }
 }
 
@@ -391,6 +393,7 @@ static void compute_for_lengths(struct leat_job *j, uint64_t first, struct leat_
         for (size_t i = 0; c->feeds[f].computed && i < j->chunk.count; i++) {
             const struct leat_job_value *v = leat_job_value(j, &c->feeds[f], i);
             if (v->way == LEAT_VALUE_COMPUTED && v->data &&
+                v->data != made->at[c->feeds[f].made * made->n_samples + first + i].data &&
                 leat_values_put(made, c->feeds[f].made, first + i, v->data, v->extent.length))
                 return; /* it is computed again */
         }

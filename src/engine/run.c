@@ -5,6 +5,7 @@
 #include "engine/run.h"
 #include "engine/follow.h"
 
+#include "engine/ahead.h"
 #include "engine/calls.h"
 #include "engine/fetch.h"
 #include "engine/kept.h"
@@ -138,10 +139,8 @@ bool leat_task_make_rows(struct leat_task *t)
     }
 }
 
-/* The rows and the memory of the batch, as the job sees them. */
-static void aim(struct leat_task *t)
+void leat_task_aim(struct leat_task *t, struct leat_batch *b)
 {
-    struct leat_batch *b = t->batch;
     struct leat_job_target *to = &t->job.target;
     to->plan = b->plan;
     to->program = b->program;
@@ -156,7 +155,7 @@ static void aim(struct leat_task *t)
     to->cancelled = &b->cancelled;
     to->failed_row = &b->faults.failed_row;
     to->steps = b->offsets;
-    to->made = t->sizing ? NULL : b->computed.values;
+    to->made = b->computed.values;
     to->outputs = b->memory;
 }
 
@@ -165,11 +164,14 @@ static bool size_rows(struct leat_task *t, bool is_new)
 {
     struct leat_batch *b = t->batch;
     const struct leat_job_context *c = &t->loader->job;
-    if (is_new && c->sizes_made && (b->computed.values = leat_new(struct leat_values)) &&
-        leat_values_init(b->computed.values, c->n_made, b->plan.rows)) {
-        leat_free(b->computed.values);
-        b->computed.values = NULL;
+    if (is_new && t->ahead && leat_ahead_compute(t, &t->job.error)) {
+        leat_job_raise(&t->job, 0);
+        return true;
     }
+    if (is_new && c->sizes_made && !b->computed.values)
+        leat_batch_expect_made(b, c->n_made);
+    if (!t->loader->ragged)
+        return true;
     if (leat_job_size_rows(&t->job, b->offsets, b->computed.values) == LEAT_JOB_DONE)
         return true;
     t->outcome = LEAT_TASK_WAITS;
@@ -200,7 +202,7 @@ void leat_task_run(struct leat_task *t)
     bool done = true, calls = b->calls.segment && !b->calls.placing && !t->sizing, is_new = t->outcome == LEAT_TASK_NEW;
     t->outcome = LEAT_TASK_DONE;
     if (is_new) {
-        aim(t);
+        leat_task_aim(t, b);
         if (calls && !leat_calls_begin(t)) {
             leat_fail(&j->error, LEAT_E_NOMEM, "no memory for a call of functions");
             leat_job_raise(j, j->first);

@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "engine/ahead.h"
 #include "engine/loader.h"
 
 int leat_loader_fail_folded(uint64_t epoch, uint64_t step, struct leat_error *error)
@@ -141,7 +142,7 @@ int leat_side_begin(struct leat_loader *l, const struct leat_plan_batch *plan, c
 {
     struct leat_batch *b = leat_batch_new(&l->pool, plan, LEAT_HELD, error);
     int rc = b ? LEAT_OK : LEAT_E_NOMEM;
-    if (!rc && !l->ragged) {
+    if (!rc && !leat_ahead_is_wanted(l) && !l->ragged) {
         rc = leat_loader_allocate(l, b, error);
         b->state = LEAT_BATCH_FILLING;
     }

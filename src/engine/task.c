@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "engine/ahead.h"
 #include "engine/calls.h"
 #include "engine/executor.h"
 #include "engine/fetch.h"
@@ -172,6 +173,8 @@ struct leat_task *leat_task_take(struct leat_loader *l, bool ahead)
         return NULL;
     t->batch = b;
     t->sizing = b->state == LEAT_BATCH_SIZING;
+    if (t->sizing && l->asks_many)
+        leat_ahead_take(t, ahead);
     uint64_t n = t->sizing ? 1 : leat_batch_run(b, run_length(l, b));
     t->kept = l->kept && !t->sizing && !b->calls.segment ? leat_kept_find(l, b, &n) : NULL;
     leat_job_begin(&t->job, b->taken, n);
@@ -513,6 +516,10 @@ static void book_made(struct leat_loader *l, struct leat_batch *b)
     uint64_t all = b->meta + leat_batch_buffer_bytes(b), fixed = l->budget.fixed + leat_budget_tasks(&l->budget);
     if (b->account != LEAT_IN_FLIGHT || fixed > l->budget.limit || all <= l->budget.limit - fixed)
         return;
+    if (!l->job.sizes_made) { /* its rows can do without */
+        leat_batch_drop_made(b);
+        return;
+    }
     leat_budget_refuse(&l->budget, LEAT_IN_FLIGHT, all, &b->faults.failure);
     atomic_store_explicit(&b->faults.failed_row, 0, memory_order_relaxed);
 }

@@ -60,6 +60,7 @@ struct leat_task {
     uint64_t wanted;             /* STARVED: so much memory, */
     enum leat_account wanted_in; /* ... counted there */
     struct leat_calls *calls;    /* in segments of functions; made when it is first needed */
+    struct leat_ahead *ahead;    /* NULL, or the batches whose values it is to have computed, too */
     struct leat_task *next;
 };
 

@@ -1,5 +1,6 @@
 /* The ring of batches in flight, and their memory. */
 #include "engine/window.h"
+#include "engine/ahead.h"
 #include "engine/follow.h"
 
 #include "base/error.h"
@@ -16,7 +17,7 @@ bool leat_window_is_cheap(const struct leat_loader *l, uint64_t rows)
 size_t leat_window_room(const struct leat_loader *l)
 {
     const struct leat_window *w = &l->window;
-    return w->cheap_room > w->room && !l->tasks.pends && w->n &&
+    return w->cheap_room > w->room && !l->tasks.pends && !l->asks_many && w->n &&
                    leat_window_is_cheap(l, leat_window_at(w, w->n - 1)->plan.rows)
                ? w->cheap_room
                : w->room;
@@ -42,13 +43,14 @@ int leat_window_admit(struct leat_loader *l, const struct leat_plan_batch *plan,
             return LEAT_E_HELD;
         bytes += w->n ? plan->rows * l->pool.late_row : 0;
     }
-    int rc = leat_loader_ask(l, LEAT_IN_FLIGHT, l->ragged && w->n ? bytes + w->estimate : bytes, error);
+    const bool sized = leat_ahead_is_wanted(l) || l->ragged;
+    int rc = leat_loader_ask(l, LEAT_IN_FLIGHT, sized && w->n ? bytes + w->estimate : bytes, error);
     if (rc)
         return rc;
     struct leat_batch *b = leat_batch_new(&l->pool, plan, LEAT_IN_FLIGHT, error);
     if (!b)
         return LEAT_E_NOMEM;
-    if (!l->ragged) {
+    if (!sized) {
         rc = leat_loader_allocate(l, b, error);
         if (rc) {
             leat_batch_recycle(b);
@@ -132,7 +134,8 @@ void leat_window_drained(struct leat_loader *l, bool cheap)
 {
     struct leat_window *w = &l->window;
     const size_t room = cheap ? leat_window_room(l) : w->room;
-    if (!w->full || (cheap && 2 * w->n > room && 2 * l->budget.used[LEAT_IN_FLIGHT] > l->budget.limit))
+    const bool half_full = l->asks_many || 2 * l->budget.used[LEAT_IN_FLIGHT] > l->budget.limit;
+    if (!w->full || ((cheap || l->asks_many) && 2 * w->n > room && half_full))
         return;
     w->full = false;
     l->due |= LEAT_DUE_WORK;

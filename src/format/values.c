@@ -9,7 +9,7 @@
 #include "format/source.h"
 #include "io/blocks.h"
 
-enum { CHUNK_BYTES = 64 << 10, ALIGNMENT = 64 };
+enum { LEAST_CHUNK = 4 << 10, CHUNK_BYTES = 64 << 10, ALIGNMENT = 64 };
 
 struct leat_values_chunk {
     struct leat_values_chunk *next;
@@ -46,7 +46,10 @@ static uint8_t *take(struct leat_values *v, uint64_t bytes)
     if (!leat_add_u64(bytes, ALIGNMENT, &need))
         return NULL;
     if (!c || need > c->room - c->used) {
-        room = need > CHUNK_BYTES ? need : CHUNK_BYTES;
+        room = v->bytes < LEAST_CHUNK   ? LEAST_CHUNK
+               : v->bytes < CHUNK_BYTES ? v->bytes
+                                        : CHUNK_BYTES; /* as much again */
+        room = need > room ? need : room;
         if (room > SIZE_MAX - sizeof *c || !(c = leat_alloc(sizeof *c + room)))
             return NULL;
         *c = (struct leat_values_chunk){.next = v->chunks, .room = room};

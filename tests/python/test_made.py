@@ -648,8 +648,8 @@ def test_ctrl_c_ends_a_source_that_hangs() -> None:
 
 
 def test_a_signal_handler_asks_the_loader_that_makes_rows_in_its_thread() -> None:
-    """Rows that take long are tasks of their own: while the loader's thread hangs in one, the thread that asks for the
-    batch begins another, and waits there for the source. It does so on one core, whatever the threads do."""
+    """While the loader's thread hangs in a call for the window, the thread that asks for a batch by its step makes that
+    itself, and waits there for the source. It does so on one core, whatever the threads do."""
     script = """
     import os, signal, time
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
@@ -660,22 +660,18 @@ def test_a_signal_handler_asks_the_loader_that_makes_rows_in_its_thread() -> Non
         hangs = go = False
         def __len__(self): return 40
         def read(self, p):
-            time.sleep(0.001 * len(p))
-            if 21 in p:
-                self.hangs = True
-                while not self.go: time.sleep(0.01)
+            self.hangs = True
+            while not self.go: time.sleep(0.01)
             return {"y": p}
 
     def look(*_):
         global seen
-        if not (asks and source.hangs):
-            return
         seen += 1
         if seen < 4:  # now it waits
             return
         signal.setitimer(signal.ITIMER_REAL, 0)
-        assert loader.state_dict()["at"] == {"epoch": 0, "row": 20} and loader.epoch == 0
-        assert loader.stats()["tasks"]["helped"] > 0
+        assert loader.state_dict()["at"] == {"epoch": 0, "row": 0} and loader.epoch == 0
+        assert loader.stats()["tasks"]["helped"] == 1  # which is under way
         for change in loader.close, lambda: next(it), lambda: loader.load_state_dict({}), lambda: iter(loader):
             try:
                 change()
@@ -683,19 +679,20 @@ def test_a_signal_handler_asks_the_loader_that_makes_rows_in_its_thread() -> Non
                 print("set a flag in the handler" in str(e))
         source.go = True
 
-    asks, seen = False, 0
+    seen = 0
     source = Slow()
     loader = leat.Loader(leat.from_source(source), 4, num_threads=1, framework="numpy", shuffle=False)
     it = iter(loader)
-    batches = [next(it)["y"].tolist() for _ in range(5)]
+    while not source.hangs:
+        time.sleep(0.01)
     signal.signal(signal.SIGALRM, look)
     signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
-    asks = True
-    batches += [b["y"].tolist() for b in it]
+    print(loader.batch_at(0, 5)["y"].tolist())
+    batches = [b["y"].tolist() for b in it]
     print(sum(batches, []) == list(range(40)), loader.state_dict()["at"])
     """
     out, _ = run_script(script).communicate(timeout=PATIENCE)
-    assert out == "True\n" * 4 + "True {'epoch': 1, 'row': 0}\n"
+    assert out == "True\n" * 4 + "[20, 21, 22, 23]\nTrue {'epoch': 1, 'row': 0}\n"
 
 
 def test_a_process_ends_while_its_source_hangs() -> None:

@@ -4,6 +4,27 @@ from mutations import Mutation
 
 MUTATIONS = [
     Mutation(
+        "values that were computed ahead are computed again when their batch is sized",
+        "src/engine/ahead.c",
+        "    return b->state == LEAT_BATCH_SIZING && !b->taken && !b->computed.values;\n",
+        "    return b->state == LEAT_BATCH_SIZING && !b->taken;\n",
+        ("c:engine/ahead",),
+    ),
+    Mutation(
+        "a source is asked for samples of another one",
+        "src/engine/ahead.c",
+        "            if (all->refs[i].source == all->refs[first].source) {\n",
+        "            if (!all->done[i]) {\n",
+        ("c:engine/ahead",),
+    ),
+    Mutation(
+        "values of any size are computed far ahead",
+        "src/engine/ahead.c",
+        "    const uint64_t most = l->budget.limit / BUDGET_PART / l->tasks.made_row_bytes;\n",
+        "    const uint64_t most = MOST_ROWS;\n",
+        ("c:engine/ahead",),
+    ),
+    Mutation(
         "set_epoch drops a position that was loaded in the same epoch",
         "src/engine/reader.c",
         "    const bool other = r->loaded && r->epoch != epoch;\n",

@@ -170,7 +170,7 @@ def from_source(source: Source, *, timeout_s: float | None = None) -> Dataset:
 
     Args:
         source: has ``len(source)``; ``source.fields``, a dict of names to :func:`leat.field` or its dtype argument; and
-            ``source.read(positions)``, which is given an int64 array of up to some hundred positions. It returns a dict
+            ``source.read(positions)``, which is given an int64 array of up to 512 positions. It returns a dict
             with the values of each name in that order: an array of shape ``(len(positions), *shape)``, or a list of one
             value per position (arrays, numbers; bytes, str, JSON values for those kinds). It must give the same values
             each time. ``source.version``, a text, is optional and names the content: the fingerprint covers it, the
@@ -178,7 +178,9 @@ def from_source(source: Source, *, timeout_s: float | None = None) -> Dataset:
         timeout_s: a `read` that takes longer is an error, for all that wait behind it too. None: the loader waits for
             it, with a warning after 30 s.
 
-    `read` is called in a thread of its own, in one call at a time, while batches are made ahead. Nothing is pickled. A
+    `read` is called in a thread of its own, in one call at a time, while batches are made ahead. A loader asks for the
+    samples of several batches in one call, of up to 512 positions, as far as their values take an eighth of its budget;
+    a batch then waits for the other samples of its call. Nothing is pickled. A
     data set of a source pickles as the source does.
 
     Errors: an exception of `read` breaks only the sample that raises it by itself (:class:`leat.BrokenSampleError`,
