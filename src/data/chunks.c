@@ -414,10 +414,11 @@ void leat_chunks_free(struct leat_chunks *c)
     leat_free(c);
 }
 
-bool leat_chunks_ask_many(const struct leat_chunks *c)
+size_t leat_chunks_ask_many(const struct leat_chunks *c)
 {
-    return atomic_load_explicit(&c->bare, memory_order_relaxed) ||
-           atomic_load_explicit(&c->again, memory_order_relaxed) > c->n_blocks / AGAIN_PART;
+    if (atomic_load_explicit(&c->again, memory_order_relaxed) > c->n_blocks / AGAIN_PART)
+        return LEAT_ASKED_OF_CHUNKS;
+    return atomic_load_explicit(&c->bare, memory_order_relaxed) ? LEAT_ASKED_OF_CALLS : 0;
 }
 
 uint64_t leat_chunks_count(const struct leat_chunks *c)

@@ -14,8 +14,8 @@ int leat_chunks_new(const struct leat_store_layout *layout, size_t n_fields, con
                     struct leat_error *error);
 void leat_chunks_free(struct leat_chunks *chunks); /* NULL is allowed */
 uint64_t leat_chunks_count(const struct leat_chunks *chunks);
-/* As the function `asks_many` of a source: many blocks were made again, or a field has none. */
-bool leat_chunks_ask_many(const struct leat_chunks *chunks);
+/* As the function `asks_many` of a source: if many blocks were made again, or a field has none. */
+size_t leat_chunks_ask_many(const struct leat_chunks *chunks);
 
 /* As the function `compute` of a source. */
 int leat_chunks_compute(struct leat_chunks *chunks, const size_t *fields, size_t n_fields, const uint64_t *samples,

@@ -564,21 +564,24 @@ const char *leat_dataset_notice(const struct leat_dataset *d)
     return d->base->notice;
 }
 
-bool leat_source_asks_many(const struct leat_source *source)
+size_t leat_source_asks_many(const struct leat_source *source)
 {
-    bool asks = source->v->asks_many && source->v->asks_many(source);
-    for (size_t f = 0; f < source->n_fields && !asks; f++) {
+    size_t most = source->v->asks_many ? source->v->asks_many(source) : 0;
+    for (size_t f = 0; f < source->n_fields; f++) {
         size_t of = f;
         const struct leat_dataset *behind = source->storage[f] ? NULL : source->v->behind(source, &of, NULL);
-        asks = behind && leat_dataset_asks_many(behind);
+        const size_t asks = behind ? leat_dataset_asks_many(behind) : 0;
+        most = asks > most ? asks : most;
     }
-    return asks;
+    return most;
 }
 
-bool leat_dataset_asks_many(const struct leat_dataset *d)
+size_t leat_dataset_asks_many(const struct leat_dataset *d)
 {
-    bool asks = false;
-    for (size_t p = 0; p < d->base->n_parts && !asks; p++)
-        asks = leat_source_asks_many(d->base->parts[p].source);
-    return asks;
+    size_t most = 0;
+    for (size_t p = 0; p < d->base->n_parts; p++) {
+        const size_t asks = leat_source_asks_many(d->base->parts[p].source);
+        most = asks > most ? asks : most;
+    }
+    return most;
 }

@@ -89,9 +89,9 @@ int leat_dataset_compute(const struct leat_dataset *dataset, const size_t *field
                          const struct leat_sample_ref *refs, size_t n, struct leat_values *out, size_t *failed,
                          struct leat_error *error);
 
-/* Whether some source, or this one, says that a call of `compute` costs much beside a value (format/source.h). */
-bool leat_dataset_asks_many(const struct leat_dataset *dataset);
-bool leat_source_asks_many(const struct leat_source *source);
+/* `asks_many` of this source (format/source.h), or of those behind it; the most of any source. */
+size_t leat_source_asks_many(const struct leat_source *source);
+size_t leat_dataset_asks_many(const struct leat_dataset *dataset);
 
 /* One value in an extent. `buffer` has leat_fetch_room bytes: for the value, and behind it for a photo's row index, if
  * `with_rows` asks for it and the source does not have it in memory, and for what is read along. leat_fetch_bytes of

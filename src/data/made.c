@@ -22,7 +22,7 @@ struct made {
     bool *lacks;               /* of each field; NULL: none */
     leat_compute_fn compute;
     struct leat_chunks *chunks; /* NULL: all is computed sample by sample */
-    bool asks_many;
+    size_t asks_many;
     void (*release)(void *user);
     void *user;
 };
@@ -128,7 +128,7 @@ static const struct leat_source_vtable vtable_of_arrays = {.name = "arrays",
                                                            .length = array_length,
                                                            .in_memory = array_in_memory,
                                                            .span = array_span};
-static bool asks_many(const struct leat_source *source)
+static size_t asks_many(const struct leat_source *source)
 {
     const struct made *m = (const struct made *)source;
     return m->chunks ? leat_chunks_ask_many(m->chunks) : m->asks_many;
@@ -364,6 +364,6 @@ int leat_dataset_ask_many(struct leat_dataset *d, struct leat_error *error)
     struct made *m;
     const int rc = find_made(d, &m, error);
     if (!rc)
-        m->asks_many = true;
+        m->asks_many = LEAT_ASKED_OF_CALLS;
     return rc;
 }

@@ -19,7 +19,6 @@
 #include "engine/run.h"
 #include "engine/task.h"
 
-#define MOST_ROWS UINT64_C(512) /* of a call; a batch that has more is asked for in parts, */
 #define LARGE_BATCH 65536       /* one of more rows is not asked for ahead */
 #define FIRST_ROWS UINT64_C(16) /* ... at first in such ones, as the size of the values is not known */
 #define BUDGET_PART 8           /* values that are computed ahead take about this part of the loader's budget at most */
@@ -45,7 +44,7 @@ bool leat_ahead_is_wanted(struct leat_loader *l)
 {
     /* Rows that are kept are copied. */
     const struct leat_job_context *c = &l->job;
-    if (!l->asks_many && c->n_made > c->n_filled && !c->packing && !c->follows && !c->given)
+    if (l->asks_many < LEAT_ASKED_OF_CHUNKS && c->n_made > c->n_filled && !c->packing && !c->follows && !c->given)
         l->asks_many = leat_dataset_asks_many(l->dataset);
     return l->asks_many && !l->kept;
 }
@@ -58,7 +57,7 @@ static uint64_t most_rows(const struct leat_loader *l)
     if (!l->tasks.made_row_bytes)
         return FIRST_ROWS;
     const uint64_t most = l->budget.limit / BUDGET_PART / l->tasks.made_row_bytes;
-    return !most ? 1 : most < MOST_ROWS ? most : MOST_ROWS;
+    return !most ? 1 : most < l->asks_many ? most : l->asks_many;
 }
 
 static bool is_free(const struct leat_batch *b)
@@ -67,18 +66,18 @@ static bool is_free(const struct leat_batch *b)
 }
 
 /* Batch i of the window, which is planned now if it may be. NULL: there is none. */
-static struct leat_batch *batch_at(struct leat_loader *l, size_t i, bool plan)
+static struct leat_batch *batch_at(struct leat_loader *l, size_t i)
 {
     if (i < l->window.n)
         return leat_window_at(&l->window, i);
-    if (!plan || l->window.full || l->tasks.starved)
+    if (l->window.full || l->tasks.starved)
         return NULL;
     const int rc = l->delivery->plan(l, NULL);
     l->window.full = rc && rc != LEAT_E_END;
     return rc || i >= l->window.n ? NULL : leat_window_at(&l->window, i);
 }
 
-void leat_ahead_take(struct leat_task *t, bool plan)
+void leat_ahead_take(struct leat_task *t)
 {
     struct leat_loader *l = t->loader;
     struct leat_batch *b;
@@ -92,14 +91,15 @@ void leat_ahead_take(struct leat_task *t, bool plan)
     t->ahead->most = most_rows(l);
     t->ahead->limit = l->budget.limit / BUDGET_PART;
     const uint64_t most = t->ahead->most < l->tasks.most_asked ? t->ahead->most : l->tasks.most_asked;
-    while (i < l->window.n && (b = batch_at(l, ++i, plan)) && is_free(b) && rows + b->plan.rows <= most &&
+    while (i < l->window.n && (b = batch_at(l, ++i)) && is_free(b) && rows + b->plan.rows <= most &&
            leat_batch_expect_made(b, l->job.n_made)) {
         rows += b->plan.rows;
         b->taken = 1;
         b->tasks++;
         t->ahead->batches[t->ahead->n++] = b;
     }
-    l->tasks.most_asked = 2 * rows < MOST_ROWS ? 2 * rows : MOST_ROWS;
+    rows = 2 * rows < l->asks_many ? 2 * rows : l->asks_many;
+    l->tasks.most_asked = rows > l->tasks.most_asked ? rows : l->tasks.most_asked;
 }
 
 /* ---- their samples --------------------------------------------------------------------------- */
@@ -202,12 +202,12 @@ static int compute_all(struct leat_task *t, const struct asked *all, struct aske
                 some->rows[some->n++] = all->rows[i];
                 all->done[i] = true;
             }
-        if (!leat_source_asks_many(all->refs[first].source))
-            continue;
-        for (size_t i = 0; i < some->n && rc != LEAT_E_CANCELLED && t->ahead->bytes < t->ahead->limit;
-             i += t->ahead->most) {
+        const size_t asks = leat_source_asks_many(all->refs[first].source);
+        const size_t most = asks < t->ahead->most ? asks : (size_t)t->ahead->most;
+        for (size_t i = 0; most && i < some->n && rc != LEAT_E_CANCELLED && t->ahead->bytes < t->ahead->limit;
+             i += most) {
             const struct asked part = part_of(some, i);
-            rc = compute(t, &part, part.n < t->ahead->most ? part.n : t->ahead->most, error);
+            rc = compute(t, &part, part.n < most ? part.n : most, error);
             t->ahead->failed |= rc != LEAT_OK;
         }
     }

@@ -16,9 +16,9 @@ struct leat_task;
 
 /* Whether the values of the loader's next batches are computed before these get their memory. Once true, it stays. */
 bool leat_ahead_is_wanted(struct leat_loader *loader);
-/* The task, which is to size a batch of the window, has the values of batches behind it computed, too. With `plan`
- * further ones are planned for that. Without memory it has not. */
-void leat_ahead_take(struct leat_task *task, bool plan);
+/* The task, which is to size a batch of the window, has the values of batches behind it computed, too; further ones are
+ * planned for that, also if a consumer does the work. Without memory it has not. */
+void leat_ahead_take(struct leat_task *task);
 /* Computes them, and lets go of the batches behind the task's own. If a sample fails, all batches of its call are left
  * without its values, and ask for themselves. LEAT_OK, or CANCELLED: the call was interrupted. Without the lock. */
 int leat_ahead_compute(struct leat_task *task, struct leat_error *error);

@@ -150,7 +150,8 @@ struct leat_loader {
     _Atomic(struct leat_decoded *) decoded; /* photos that are shared with other loaders, or NULL; until it closes */
     struct leat_job_context job;            /* the base of its jobs */
     bool ragged;
-    bool asks_many; /* learned: values are computed before batches get their memory (ahead.c) */
+    size_t asks_many; /* learned: values are computed before batches get their memory, for so many samples at once
+                         (ahead.c); 0: they are not */
     struct leat_plan *plan;
     uint8_t fingerprint[16];
     struct leat_input input;

@@ -17,7 +17,8 @@ bool leat_window_is_cheap(const struct leat_loader *l, uint64_t rows)
 size_t leat_window_room(const struct leat_loader *l)
 {
     const struct leat_window *w = &l->window;
-    return w->cheap_room > w->room && !l->tasks.pends && !l->asks_many && w->n &&
+    const bool calls = l->asks_many && l->asks_many <= LEAT_ASKED_OF_CALLS; /* slow ones, perhaps in vain */
+    return w->cheap_room > w->room && !l->tasks.pends && !calls && w->n &&
                    leat_window_is_cheap(l, leat_window_at(w, w->n - 1)->plan.rows)
                ? w->cheap_room
                : w->room;

@@ -32,6 +32,11 @@ enum leat_storage {
     LEAT_STORAGE_COMPUTED
 };
 
+/* `asks_many` of sources for which a call is one of Python, and of those that decode whole chunks, of which more
+ * samples are wanted for each. */
+#define LEAT_ASKED_OF_CALLS 512
+#define LEAT_ASKED_OF_CHUNKS 16384
+
 struct leat_pin;
 
 /* Values computed by a source: copies of [n_fields][n_samples] values, in memory that is released together. One
@@ -170,9 +175,9 @@ struct leat_source_vtable {
      * is the index in `samples` of the one that is to blame, or `n` if that is not known. */
     int (*compute)(struct leat_source *source, const size_t *fields, size_t n_fields, const uint64_t *samples, size_t n,
                    struct leat_values *out, size_t *failed, struct leat_error *error);
-    /* Whether a call of `compute` costs much beside a value, so that samples of several batches are better asked for
-     * together; it may turn out to be so later. NULL: it does not. */
-    bool (*asks_many)(const struct leat_source *source);
+    /* Samples that a call of `compute` had better be for, at most, because it costs much beside a value: those of
+     * several batches. It may grow later. 0, and NULL: a call costs little. */
+    size_t (*asks_many)(const struct leat_source *source);
     /* COMPUTED fields of fixed size whose values follow from the batch that a sample is a row of, too. In the place of
      * `compute`: writes the values of n samples to to[i] for fields[i], one behind the other. `rows`: NULL, each sample
      * is read by itself. Loaders keep the order of such a source. *failed as above. */

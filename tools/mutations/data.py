@@ -4,6 +4,13 @@ from mutations import Mutation
 
 MUTATIONS = [
     Mutation(
+        "chunks that are decoded again and again are decoded for each batch",
+        "src/data/chunks.c",
+        "            atomic_fetch_add_explicit(&c->again, 1, memory_order_relaxed);\n",
+        "            (void)0;\n",
+        ("c:engine/ahead",),
+    ),
+    Mutation(
         "values in a block are used after it was dropped",
         "src/data/chunks.c",
         "(held && leat_values_hold(out, &s->pins[f])))",

@@ -247,6 +247,48 @@ TEST(a_call_that_nobody_wants_any_more_is_cancelled)
     leat_dataset_release(d);
 }
 
+/* ---- chunks that do not fit in the cache ----------------------------------------------------- */
+
+enum { CHUNKS = 40, CHUNK_ROWS = N / CHUNKS };
+
+static int decode(void *user, const size_t *which, size_t n_fields, uint64_t chunk, struct leat_chunk *out,
+                  struct leat_error *error)
+{
+    struct computer *c = user;
+    uint8_t values[CHUNK_ROWS * 24];
+    int rc = LEAT_OK;
+    c->calls++;
+    for (size_t f = 0; f < n_fields && !rc; f++) {
+        for (uint64_t i = 0; i < CHUNK_ROWS; i++) {
+            const uint64_t id = chunk * CHUNK_ROWS + i;
+            if (which[f] == 1)
+                memcpy(values + i * 8, &id, 8);
+            else
+                test_bytes(values + i * 24, 24, id, 1);
+        }
+        rc = leat_chunk_put(out, f, values, CHUNK_ROWS * (which[f] == 1 ? 8 : 24), NULL, 0, NULL);
+    }
+    return rc;
+}
+
+TEST(chunks_that_do_not_fit_in_the_cache_are_decoded_for_many_samples)
+{
+    struct computer c = {.bad = UINT64_MAX}, plain = c;
+    uint64_t rows[CHUNKS];
+    struct leat_dataset *d, *e = computed(&plain, 2, N, false);
+    struct leat_error error;
+    for (size_t i = 0; i < CHUNKS; i++)
+        rows[i] = CHUNK_ROWS;
+    assert_ok(leat_dataset_from_chunks(fields, 2, rows, CHUNKS, "1", decode, compute, NULL, &c, &d, &error));
+    const struct leat_loader_options options = one_epoch();
+    hash_of(d, &options); /* the first epoch shows that the cache is too small */
+    c.calls = 0;
+    assert_int_equal(hash_of(d, &options), hash_of(e, &options));
+    assert_true(c.calls >= CHUNKS && c.calls < 600); /* batch by batch 1,600: each has samples of 13 chunks */
+    leat_dataset_release(d);
+    leat_dataset_release(e);
+}
+
 TEST(a_position_in_mid_epoch_goes_on_with_the_same_rows)
 {
     struct computer c = {.bad = UINT64_MAX};
@@ -316,6 +358,12 @@ TEST(when_any_one_allocation_fails_an_error_says_so_and_nothing_is_lost)
     atomic_store(&allocations_left, INT64_MAX);
     allocation_failed();
     leat_dataset_release(d);
+}
+
+/* Before the cache looks at it. */
+__attribute__((constructor)) static void set_cache(void)
+{
+    setenv("LEAT_CACHE_BYTES", "8192", 1);
 }
 
 TEST_MAIN_IN(NULL, test_clean)
