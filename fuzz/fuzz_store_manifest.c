@@ -35,6 +35,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
         FUZZ_ASSERT(!leat_manifest_parse(back, back_length, &again, &error));
         FUZZ_ASSERT(again.n_shards == m.n_shards && again.count == m.count && again.sums[0] == m.sums[0]);
         FUZZ_ASSERT(!strcmp(again.shards[0].file, m.shards[0].file));
+        FUZZ_ASSERT(again.converted == m.converted &&
+                    (!m.converted || (!memcmp(again.conversion.sums, m.conversion.sums, sizeof m.conversion.sums) &&
+                                      !memcmp(m.conversion.values, m.sums, sizeof m.sums) &&
+                                      again.conversion.classes_apart == m.conversion.classes_apart)));
         leat_manifest_destroy(&again);
         leat_manifest_destroy(&m);
         leat_free(back);

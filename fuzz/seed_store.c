@@ -198,6 +198,27 @@ static void make_codes(const char *to, unsigned samples, unsigned distinct)
     tuning.coded_rows = UINT64_MAX;
 }
 
+/* A conversion of arrays whose fingerprint is made of a text. */
+static void make_converted(const char *to, const struct leat_field *fields, uint64_t shard_bytes)
+{
+    static const int64_t x[9];
+    static const uint8_t y[9][8];
+    static const size_t both[] = {0, 1};
+    const struct leat_array arrays[2] = {{x, sizeof *x, NULL, 0}, {y, sizeof *y, NULL, 0}};
+    struct leat_writer_options o = wish(false, LEAT_PHOTOS_ORIGINAL, shard_bytes);
+    struct leat_error error;
+    struct leat_writer *w = NULL;
+    struct leat_dataset *d;
+    o.overwrite = true;
+    o.num_threads = 1;
+    int rc = leat_dataset_from_arrays(fields, arrays, 2, 9, "a text", NULL, NULL, &d, &error);
+    rc = rc ? rc : leat_writer_open(to, fields, 2, &o, &w, &error);
+    rc = rc ? rc : leat_writer_set_source(w, d, &error);
+    rc = rc ? rc : leat_dataset_write(d, both, 2, 0, 9, w, &error);
+    finish(w, rc, &error);
+    leat_dataset_release(d);
+}
+
 int main(int argc, char **argv)
 {
     static struct leat_codec codec;
@@ -257,8 +278,12 @@ int main(int argc, char **argv)
     keep(argv[1], "fuzz_store_file", "roles", path);
     make_codes(path, 60, 7);
     keep(argv[1], "fuzz_store_file", "codes", path);
+    make_converted(path, rows, 0);
+    keep(argv[1], "fuzz_store_file", "converted", path);
     make(path, mixed, 4, 3, wish(false, LEAT_PHOTOS_ORIGINAL, 1));
     keep(argv[1], "fuzz_store_manifest", "one-shard", path);
+    make_converted(path, rows, 1);
+    keep(argv[1], "fuzz_store_manifest", "converted", path);
     unlink(path);
     snprintf(path, sizeof path, "%s/a.00000.leat", folder);
     unlink(path);

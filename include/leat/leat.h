@@ -448,7 +448,8 @@ LEAT_API const struct leat_field *leat_dataset_fields(const struct leat_dataset 
 LEAT_API const char *const *leat_dataset_classes(const struct leat_dataset *dataset, size_t *n);
 /* The user's metadata, a JSON object ("{}" if none). */
 LEAT_API const char *leat_dataset_metadata(const struct leat_dataset *dataset);
-/* 128 bits over schema and contents: see docs/format.md. Equal for a folder and its pack. */
+/* 128 bits over schema and contents: see docs/format.md. Equal for a folder and its pack, and for a data set and what
+ * was converted from it (leat_writer_set_source). */
 LEAT_API void leat_dataset_fingerprint(const struct leat_dataset *dataset, uint8_t out[16]);
 /* Notes for a person, such as "the folder holds train/ and val/"; "" if none. */
 LEAT_API const char *leat_dataset_notice(const struct leat_dataset *dataset);
@@ -458,7 +459,8 @@ LEAT_API const char *leat_dataset_notice(const struct leat_dataset *dataset);
  *      "boxes": {"count": 155, "cut": 2, "outside": 0, "empty": 1, "not_finite": 0},    (of annotations)
  *      "shards": [{"path": .., "count": .., "bytes": ..}],
  *      "photos": {"fast": {"count": 9, "bytes": 1310, "original_bytes": 1000}, "original": ..},
- *      "skipped_first": [{"file": .., "line": 7, "byte": 812, "reason": ..}]}     (of records of text, at most 10)
+ *      "skipped_first": [{"file": .., "line": 7, "byte": 812, "reason": ..}],     (of records of text, at most 10)
+ *      "fingerprint_of_values": ".."}     (of files with the fingerprint of what they were converted from)
  *
  * A key is absent if its value is not known without reading the data. For a view it describes the files behind it.
  * Errors: NOMEM, IO, CORRUPT. */
@@ -606,6 +608,14 @@ LEAT_API int leat_dataset_read(const struct leat_dataset *dataset, uint64_t posi
  * leat_dataset_read and leat_writer_add. */
 LEAT_API int leat_dataset_write(const struct leat_dataset *dataset, const size_t *fields, size_t n_fields,
                                 uint64_t begin, uint64_t n, struct leat_writer *writer, struct leat_error *error);
+/* Says that the file is a conversion of `dataset`: that the samples which are added are all of it, in its order and as
+ * they are. The file then has its fingerprint, whatever that is made of, so that states of runs over it go on over the
+ * file. `dataset` is read in this call only. Call it before leat_writer_finish, from the thread that adds. Finishing
+ * with another number of samples is INVALID.
+ * Errors: INVALID: it is a view, whose ids the file does not have; the writer has other fields or classes, leaves out
+ * or resizes photos (on_bad, max_side), or resumes without a source_id. */
+LEAT_API int leat_writer_set_source(struct leat_writer *writer, const struct leat_dataset *dataset,
+                                    struct leat_error *error);
 /* Rows [begin, begin + n) of a value of a field of varying arrays; fewer, or none, if the value ends before. Their
  * bytes alone are read, unless only the whole value has a checksum that is to be compared: a window of a chromosome
  * costs what the window has. Otherwise as leat_dataset_read. Errors: those, TYPE (the field has no varying arrays). */

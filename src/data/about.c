@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "data/internal.h"
+#include "format/fingerprint.h"
 
 enum { SHOWN_LEFT_OUT = 10 };
 
@@ -155,6 +156,14 @@ int leat_dataset_about(const struct leat_dataset *d, char **out, struct leat_err
     if (json_object_size(photos))
         json_object_set(about, "photos", photos);
     json_decref(photos);
+    if (d->base->converted) {
+        uint8_t print[16];
+        char name[33];
+        const struct leat_base *b = d->base;
+        leat_fingerprint_finish(b->fields, b->n_fields, b->classes, b->n_classes, b->count, b->values, print);
+        leat_json_fingerprint(print, name);
+        json_object_set_new(about, "fingerprint_of_values", json_string(name));
+    }
     json_object_set(about, "shards", shards);
     text = json_dumps(about, JSON_COMPACT);
     if (!text || !(*out = leat_strdup(text)))

@@ -253,6 +253,14 @@ void leat_dataset_release(struct leat_dataset *d)
     leat_free(d);
 }
 
+static void join_sums(struct leat_base *base, const uint64_t sums[2], const uint64_t values[2], uint64_t count,
+                      bool converted)
+{
+    leat_fingerprint_join(base->sums, sums, count);
+    leat_fingerprint_join(base->values, values, count);
+    base->converted |= converted;
+}
+
 /* A program compiled against an older header has shorter options: the rest keeps its defaults. */
 static int complete(const struct leat_open_options *given, struct leat_open_options *options, struct leat_error *error)
 {
@@ -301,9 +309,10 @@ static int append_source(struct leat_base *base, const char *path, const struct 
     if (shard && (rc = leat_manifest_check_shard(shard, source, error)))
         return rc;
     if (number == 0) {
-        describe(base, source->fields, source->n_fields, source->classes, source->n_classes, false, source->metadata);
-    } else if ((rc = match(base, source->fields, source->n_fields, source->classes, source->n_classes, false, number,
-                           error))) {
+        describe(base, source->fields, source->n_fields, source->classes, source->n_classes, source->classes_apart,
+                 source->metadata);
+    } else if ((rc = match(base, source->fields, source->n_fields, source->classes, source->n_classes,
+                           source->classes_apart, number, error))) {
         leat_error_at_file(error, path, LEAT_NO_OFFSET);
         return rc;
     }
@@ -313,7 +322,7 @@ static int append_source(struct leat_base *base, const char *path, const struct 
     if (!leat_add_u64(first_id, source->count, &base->count) || base->count > INT64_MAX)
         return leat_fail(error, LEAT_E_CORRUPT, "%s: the data set has more than 2^63 samples, which cannot be", path);
     add_part(base, source, first_id);
-    leat_fingerprint_join(base->sums, source->fingerprint, source->count);
+    join_sums(base, leat_source_sums(source), source->fingerprint, source->count, source->converted);
     return append_notice(base, source->notice) ? leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", path) : LEAT_OK;
 }
 
@@ -341,6 +350,11 @@ static int open_manifest(const char *path, const struct leat_open_options *optio
         if (rc == LEAT_E_NOT_FOUND)
             rc = leat_fail_at(error, rc, path, LEAT_NO_OFFSET, "shard %zu of %zu of %s is missing: %s", i + 1,
                               manifest.n_shards, path, error ? error->message : "");
+    }
+    if (!rc && manifest.converted) {
+        memcpy(base->sums, manifest.conversion.sums, sizeof base->sums);
+        base->classes_apart = manifest.conversion.classes_apart;
+        base->converted = true;
     }
     leat_manifest_destroy(&manifest);
     *out = base;
@@ -428,7 +442,7 @@ int leat_dataset_of_source(struct leat_source *source, struct leat_dataset **out
              source->metadata);
     base->count = source->count;
     add_part(base, source, 0);
-    memcpy(base->sums, source->fingerprint, sizeof base->sums);
+    join_sums(base, source->fingerprint, source->fingerprint, source->count, false);
     if (append_notice(base, source->notice)) {
         leat_base_release(base);
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a data set");
@@ -499,7 +513,7 @@ int leat_dataset_concat(struct leat_dataset *const *datasets, size_t n, struct l
         base->joined[base->n_joined++] = leat_base_retain(from);
         for (size_t p = 0; p < from->n_parts; p++)
             add_part(base, from->parts[p].source, offset + from->parts[p].first_id);
-        leat_fingerprint_join(base->sums, from->sums, from->count);
+        join_sums(base, from->sums, from->values, from->count, from->converted);
         if (!rc && (join_metadata(base, from->metadata) || append_notice(base, from->notice) ||
                     (selected && leat_selection_push_view(&s, datasets[i], 0, datasets[i]->count, offset))))
             rc = leat_fail(error, LEAT_E_NOMEM, "no memory to join %zu data sets", n);

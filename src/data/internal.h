@@ -38,6 +38,8 @@ struct leat_base {
     char *joined_metadata; /* the differences of joined data sets in these, or NULL */
     char *notice;
     uint64_t sums[2];
+    bool converted;     /* of some file the sums are those of what it was converted from, ... */
+    uint64_t values[2]; /* ... and these are over its own values */
     /* For each field, or NULL: its texts as codes, made by the first query that asks (query_codes.c). */
     _Atomic(struct leat_codes *) *codes;
 };

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "data/internal.h"
 #include "io/interrupt.h"
+#include "store/writer.h"
 
 enum { TOGETHER = 64 }; /* samples; of large values they are what memory is taken for */
 
@@ -82,6 +83,18 @@ static int add_samples(struct copy *c, uint64_t begin, size_t n, struct leat_wri
     }
     leat_values_destroy(&made);
     return rc;
+}
+
+int leat_writer_set_source(struct leat_writer *writer, const struct leat_dataset *dataset, struct leat_error *error)
+{
+    const struct leat_base *base = dataset->base;
+    if (dataset->selected)
+        return leat_fail(error, LEAT_E_INVALID,
+                         "a view keeps the ids of its data set, which a file does not have: convert the whole");
+    struct leat_writer_source source = {
+        .count = base->count, .sums = {base->sums[0], base->sums[1]}, .classes_apart = base->classes_apart};
+    leat_dataset_fingerprint(dataset, source.fingerprint);
+    return leat_writer_convert(writer, &source, error);
 }
 
 int leat_dataset_write(const struct leat_dataset *dataset, const size_t *fields, size_t n_fields, uint64_t begin,

@@ -249,13 +249,21 @@ struct leat_source {
     bool looks_up;              /* `extents` reads an index that may not be in memory */
     const char *const *classes; /* of the field "label"; NULL: it has none */
     size_t n_classes;
-    bool classes_apart;       /* they were named later, and are not in the fingerprint */
-    const bool *lacks;        /* of each field: whether samples may have no value; NULL: of none */
-    const char *metadata;     /* JSON object, "{}" if there is none */
-    const char *notice;       /* "" or a note for a person */
-    uint64_t fingerprint[2];  /* joinable sums over the samples: format/fingerprint.h */
+    bool classes_apart;      /* they were named later, and are not in the fingerprint */
+    const bool *lacks;       /* of each field: whether samples may have no value; NULL: of none */
+    const char *metadata;    /* JSON object, "{}" if there is none */
+    const char *notice;      /* "" or a note for a person */
+    uint64_t fingerprint[2]; /* joinable sums over the samples: format/fingerprint.h */
+    bool converted;          /* from another data set, whose sums stand in the place of these: */
+    uint64_t of_source[2];
     _Atomic uint64_t changes; /* how often `refresh` has found that files changed */
 };
+
+/* The sums of a source in the fingerprint of a data set. */
+static inline const uint64_t *leat_source_sums(const struct leat_source *source)
+{
+    return source->converted ? source->of_source : source->fingerprint;
+}
 
 /* Every known format, ended by NULL: leat's own, then those of formats.def. */
 extern const struct leat_source_vtable *const leat_formats[];

@@ -516,6 +516,25 @@ void leat_store_forms_get(const uint8_t p[LEAT_STORE_FORMS], struct leat_store_f
     }
 }
 
+void leat_store_conversion_put(uint8_t p[LEAT_STORE_CONVERSION], const struct leat_store_conversion *c)
+{
+    for (unsigned k = 0; k < 2; k++) {
+        leat_put_u64(p + 8 * k, c->sums[k]);
+        leat_put_u64(p + 16 + 8 * k, c->values[k]);
+    }
+    leat_put_u64(p + 32, c->classes_apart);
+}
+
+bool leat_store_conversion_get(const uint8_t p[LEAT_STORE_CONVERSION], const uint64_t values[2],
+                               struct leat_store_conversion *c)
+{
+    const uint64_t flags = leat_get_u64(p + 32);
+    *c = (struct leat_store_conversion){.sums = {leat_get_u64(p), leat_get_u64(p + 8)},
+                                        .values = {leat_get_u64(p + 16), leat_get_u64(p + 24)},
+                                        .classes_apart = flags & 1};
+    return flags <= 1 && c->values[0] == values[0] && c->values[1] == values[1];
+}
+
 void leat_store_footer_put(uint8_t p[LEAT_STORE_FOOTER], const struct leat_store_footer *f)
 {
     memset(p, 0, LEAT_STORE_FOOTER);

@@ -38,6 +38,7 @@ enum {
     LEAT_STORE_SECTION_ENTRY = 40,
     LEAT_STORE_SUMMARY = 48,
     LEAT_STORE_FORMS = 72,
+    LEAT_STORE_CONVERSION = 40,
     LEAT_STORE_FOOTER = 64,
     LEAT_STORE_PAGE_BYTES = 65536,
     LEAT_STORE_PAGES_HEAD = 16, /* of the section of payload pages: checksum of its index, page shift */
@@ -50,13 +51,14 @@ enum leat_section_type {
     LEAT_SECTION_METADATA = 2,
     LEAT_SECTION_GROUPS = 3,
     LEAT_SECTION_SUMMARY = 4,
-    LEAT_SECTION_JPEG_ROWS = 5, /* not used: the row index of a photo lies behind it */
-    LEAT_SECTION_FORMS = 6,     /* optional, beside LEAT_FEATURE_FORMS: the number of photos in each form */
-    LEAT_SECTION_ROLES = 7,     /* optional: the fields that are boxes, masks, keypoints */
-    LEAT_SECTION_PAGES = 8,     /* optional: checksums of pages of payloads, in groups with large values */
-    LEAT_SECTION_PAIRS = 9,     /* optional: the keypoints that are left and right of each other */
-    LEAT_SECTION_CODES = 10,    /* optional, of each field of few texts: codes.h */
-    LEAT_SECTION_COLUMNS = 11,  /* optional: the columns of sparse rows */
+    LEAT_SECTION_JPEG_ROWS = 5,   /* not used: the row index of a photo lies behind it */
+    LEAT_SECTION_FORMS = 6,       /* optional, beside LEAT_FEATURE_FORMS: the number of photos in each form */
+    LEAT_SECTION_ROLES = 7,       /* optional: the fields that are boxes, masks, keypoints */
+    LEAT_SECTION_PAGES = 8,       /* optional: checksums of pages of payloads, in groups with large values */
+    LEAT_SECTION_PAIRS = 9,       /* optional: the keypoints that are left and right of each other */
+    LEAT_SECTION_CODES = 10,      /* optional, of each field of few texts: codes.h */
+    LEAT_SECTION_COLUMNS = 11,    /* optional: the columns of sparse rows */
+    LEAT_SECTION_CONVERSION = 12, /* optional: the sums of the fingerprint of what the file was converted from */
 };
 #define LEAT_SECTION_REQUIRED 1u
 
@@ -232,6 +234,22 @@ struct leat_store_forms {
 };
 void leat_store_forms_put(uint8_t p[LEAT_STORE_FORMS], const struct leat_store_forms *forms);
 void leat_store_forms_get(const uint8_t p[LEAT_STORE_FORMS], struct leat_store_forms *forms);
+
+/* Of a file that was converted from another data set, which has the fingerprint of that one. */
+struct leat_store_conversion {
+    uint64_t sums[2];   /* those of the source, which stand in the place of the file's */
+    uint64_t values[2]; /* those of the file's own values: the section belongs to no other file */
+    bool classes_apart; /* the classes are no part of the fingerprint */
+};
+void leat_store_conversion_put(uint8_t p[LEAT_STORE_CONVERSION], const struct leat_store_conversion *conversion);
+/* False: it is of another file, whose sums are not `values`, or has flags that this leat does not know. */
+bool leat_store_conversion_get(const uint8_t p[LEAT_STORE_CONVERSION], const uint64_t values[2],
+                               struct leat_store_conversion *conversion);
+/* Whether it says more than the file does without it. */
+static inline bool leat_store_conversion_tells(const struct leat_store_conversion *c)
+{
+    return c->classes_apart || c->sums[0] != c->values[0] || c->sums[1] != c->values[1];
+}
 
 struct leat_store_footer {
     uint64_t file_bytes, directory_at, directory_bytes, directory_checksum, header_checksum;

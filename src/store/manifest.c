@@ -72,6 +72,14 @@ int leat_manifest_text(const struct leat_manifest *m, char **text, size_t *lengt
         ok = add_text(&g, "  {\"file\": ") && add_quoted(&g, s->file) && add_text(&g, line);
     }
     ok = ok && add_text(&g, " ],\n ");
+    if (ok && m->converted) {
+        const struct leat_store_conversion *c = &m->conversion;
+        snprintf(line, sizeof line,
+                 "\"source\": {\"sums\": [\"%016" PRIx64 "\", \"%016" PRIx64 "\"], \"values\": [\"%016" PRIx64
+                 "\", \"%016" PRIx64 "\"], \"classes_apart\": %s},\n ",
+                 c->sums[0], c->sums[1], c->values[0], c->values[1], c->classes_apart ? "true" : "false");
+        ok = add_text(&g, line);
+    }
     if (ok) {
         snprintf(line, sizeof line, CHECKSUM_WORD "%016" PRIx64 "\"}\n", leat_hash64(g.data, g.length));
         ok = add_text(&g, line);
@@ -104,21 +112,44 @@ static bool name_is_local(const char *file)
     return file && *file && !strchr(file, '/') && strcmp(file, ".") && strcmp(file, "..") && strlen(file) <= NAME_MAX;
 }
 
+static bool read_sums(const json_t *list, uint64_t out[2])
+{
+    return json_array_size(list) == 2 && read_hex(json_array_get(list, 0), &out[0]) &&
+           read_hex(json_array_get(list, 1), &out[1]);
+}
+
 static int read_shard(const json_t *object, struct leat_manifest_shard *s, struct leat_error *error)
 {
     const char *file = json_string_value(json_object_get(object, "file"));
-    const json_t *sums = json_object_get(object, "sums");
     if (!name_is_local(file))
         return leat_fail(error, LEAT_E_CORRUPT,
                          "the manifest names '%.100s': a shard is a file in the manifest's own folder",
                          file ? file : "");
     if (!leat_json_number(json_object_get(object, "count"), INT64_MAX, &s->count) ||
-        !leat_json_number(json_object_get(object, "bytes"), INT64_MAX, &s->bytes) || json_array_size(sums) != 2 ||
-        !read_hex(json_array_get(sums, 0), &s->sums[0]) || !read_hex(json_array_get(sums, 1), &s->sums[1]) ||
+        !leat_json_number(json_object_get(object, "bytes"), INT64_MAX, &s->bytes) ||
+        !read_sums(json_object_get(object, "sums"), s->sums) ||
         !read_hex(json_object_get(object, "footer"), &s->footer))
         return leat_fail(error, LEAT_E_CORRUPT, "the manifest's entry of shard '%s' lacks a number", file);
     s->file = leat_strdup(file);
     return s->file ? LEAT_OK : leat_fail(error, LEAT_E_NOMEM, "no memory for a manifest");
+}
+
+/* The data set that the shards were converted from, if the manifest names one. */
+static int read_source(const json_t *source, struct leat_manifest *m, struct leat_error *error)
+{
+    struct leat_store_conversion *c = &m->conversion;
+    const json_t *apart = json_object_get(source, "classes_apart");
+    if (!source)
+        return LEAT_OK;
+    if (!read_sums(json_object_get(source, "sums"), c->sums) ||
+        !read_sums(json_object_get(source, "values"), c->values) || !json_is_boolean(apart))
+        return leat_fail(error, LEAT_E_CORRUPT, "the manifest's entry of the source lacks a number");
+    if (memcmp(c->values, m->sums, sizeof c->values) != 0)
+        return leat_fail(error, LEAT_E_CORRUPT,
+                         "the manifest has the fingerprint of the source of other shards than these: convert it again");
+    c->classes_apart = json_is_true(apart);
+    m->converted = true;
+    return LEAT_OK;
 }
 
 static int read_root(const json_t *root, struct leat_manifest *m, struct leat_error *error)
@@ -142,7 +173,7 @@ static int read_root(const json_t *root, struct leat_manifest *m, struct leat_er
             return leat_fail(error, LEAT_E_CORRUPT, "the manifest counts more than 2^63 samples");
         leat_fingerprint_join(m->sums, s->sums, s->count);
     }
-    return LEAT_OK;
+    return read_source(json_object_get(root, "source"), m, error);
 }
 
 int leat_manifest_parse(const char *text, size_t length, struct leat_manifest *m, struct leat_error *error)

@@ -7,7 +7,10 @@
  *       {"file": "photos.00000.leat", "count": 512, "bytes": 1048576,
  *        "sums": ["0123456789abcdef", "..."], "footer": "..."}
  *      ],
+ *      "source": {"sums": ["0123456789abcdef", "..."], "values": ["...", "..."], "classes_apart": false},
  *      "checksum": "0123456789abcdef"}
+ *
+ * "source" is there if the data set was converted from another one, and has the fingerprint of that.
  *
  * The checksum covers every byte before the word "checksum" with its quote.
  */
@@ -20,6 +23,7 @@
 
 #include "format/source.h"
 #include "leat/leat.h"
+#include "store/layout.h"
 
 struct leat_manifest_shard {
     char *file;            /* relative to the manifest's folder, without a slash */
@@ -32,6 +36,8 @@ struct leat_manifest {
     struct leat_manifest_shard *shards;
     size_t n_shards;
     uint64_t count, sums[2]; /* of all shards */
+    bool converted;          /* from another data set: `conversion` */
+    struct leat_store_conversion conversion;
 };
 
 /* Whether a file that begins with these bytes is a manifest. */

@@ -348,7 +348,7 @@ static bool pack_pages(struct leat_growing *out, const struct leat_part *part, u
 static bool build_tail(struct leat_part *part, const struct leat_store_layout *layout, struct leat_growing *tail,
                        struct leat_growing *directory, struct leat_growing *scratch,
                        const struct leat_store_forms *forms, const char *const *classes, size_t n_classes,
-                       const char *metadata)
+                       const char *metadata, const struct leat_store_conversion *conversion)
 {
     uint8_t summary[LEAT_STORE_SUMMARY];
     leat_store_summary_put(summary, &part->summary);
@@ -364,6 +364,11 @@ static bool build_tail(struct leat_part *part, const struct leat_store_layout *l
         uint8_t counted[LEAT_STORE_FORMS];
         leat_store_forms_put(counted, forms);
         ok = add_section(part, tail, directory, LEAT_SECTION_FORMS, 0, counted, sizeof counted);
+    }
+    if (ok && conversion) {
+        uint8_t converted[LEAT_STORE_CONVERSION];
+        leat_store_conversion_put(converted, conversion);
+        ok = add_section(part, tail, directory, LEAT_SECTION_CONVERSION, 0, converted, sizeof converted);
     }
     uint8_t roles[LEAT_STORE_MAX_FIELDS];
     if (ok && leat_store_roles_put(layout, roles))
@@ -397,13 +402,15 @@ static bool build_tail(struct leat_part *part, const struct leat_store_layout *l
 }
 
 int leat_part_end(struct leat_part *part, const struct leat_store_layout *layout, const char *const *classes,
-                  size_t n_classes, const char *metadata, struct leat_error *error)
+                  size_t n_classes, const char *metadata, const struct leat_store_conversion *conversion,
+                  struct leat_error *error)
 {
     struct leat_growing tail = {0}, directory = {0}, scratch = {0};
     int rc = write_codes(part, layout, &directory, error);
     if (!rc)
         rc = build_tail(part, layout, &tail, &directory, &scratch,
-                        layout->features & LEAT_FEATURE_FORMS ? &part->forms : NULL, classes, n_classes, metadata)
+                        layout->features & LEAT_FEATURE_FORMS ? &part->forms : NULL, classes, n_classes, metadata,
+                        conversion)
                  ? leat_part_write(part->fd, part->partial, tail.data, tail.length, part->bytes, error)
                  : leat_fail(error, LEAT_E_NOMEM, "no memory for the index of the file");
     if (rc)

@@ -32,9 +32,11 @@ int leat_part_append(struct leat_part *part, const uint8_t *group, size_t bytes,
 /* Counts a group that is at `offset` already (resume). */
 int leat_part_count(struct leat_part *part, const struct leat_store_layout *layout, const uint8_t *group,
                     uint64_t offset, struct leat_error *error);
-/* Writes sections, directory and footer, and syncs the file. */
+/* Writes sections, directory and footer, and syncs the file. `conversion`: NULL, or what the whole file was converted
+ * from. */
 int leat_part_end(struct leat_part *part, const struct leat_store_layout *layout, const char *const *classes,
-                  size_t n_classes, const char *metadata, struct leat_error *error);
+                  size_t n_classes, const char *metadata, const struct leat_store_conversion *conversion,
+                  struct leat_error *error);
 /* rename, or, unless it is to replace what has that name, EEXIST. */
 int leat_part_rename(const char *from, const char *to, bool replace);
 /* Gives a finished file its name. */

@@ -400,6 +400,29 @@ static int read_columns(struct leat_store_source *s, struct leat_error *error)
                 : corrupt(error, found ? found->offset : s->sections_at, "the columns of sparse rows are impossible");
 }
 
+/* The fingerprint of a file that was converted is that of its source. One that stands in a file with other values is
+ * refused, as is a damaged one: states of runs over the source would go on with other samples, or with none. */
+static int read_conversion(struct leat_store_source *s, struct leat_error *error)
+{
+    const struct leat_store_section *found;
+    struct leat_store_conversion conversion;
+    void *bytes;
+    uint64_t length;
+    int rc = find_section(s, LEAT_SECTION_CONVERSION, &found, error);
+    if (rc || !found)
+        return rc;
+    if ((rc = read_section(s, LEAT_SECTION_CONVERSION, "the fingerprint of the source", &bytes, &length, error)))
+        return rc;
+    const bool good = length == LEAT_STORE_CONVERSION && leat_store_conversion_get(bytes, s->summary.sums, &conversion);
+    leat_free(bytes);
+    if (!good)
+        return corrupt(error, found->offset, "the fingerprint of the source belongs to another file");
+    s->base.converted = true;
+    memcpy(s->base.of_source, conversion.sums, sizeof s->base.of_source);
+    s->base.classes_apart = conversion.classes_apart;
+    return LEAT_OK;
+}
+
 /* Optional: a file without LEAT_FEATURE_FORMS does not have it, because all its photos are original. */
 static int read_forms(struct leat_store_source *s, struct leat_error *error)
 {
@@ -541,8 +564,8 @@ static int name_cut(const struct leat_store_source *s, int rc, struct leat_error
 static int fill(struct leat_store_source *s, struct leat_error *error)
 {
     static int (*const steps[])(struct leat_store_source *, struct leat_error *) = {
-        read_classes, read_metadata, read_groups, read_forms, read_roles,
-        read_pairs,   read_columns,  read_pages,  make_bits};
+        read_classes, read_metadata, read_groups,     read_forms, read_roles,
+        read_pairs,   read_columns,  read_conversion, read_pages, make_bits};
     struct leat_store_footer footer;
     int rc = read_header(s, error);
     if (!rc)

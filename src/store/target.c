@@ -217,7 +217,7 @@ static int open_shard(struct leat_target *t, struct leat_error *error)
 static int end_shard(struct leat_target *t, struct leat_error *error)
 {
     struct leat_part *p = &t->shard;
-    int rc = leat_part_end(p, t->layout, t->options->classes, t->options->n_classes, t->metadata, error);
+    int rc = leat_part_end(p, t->layout, t->options->classes, t->options->n_classes, t->metadata, NULL, error);
     if (rc)
         return rc;
     struct leat_manifest *m = &t->manifest;
@@ -544,17 +544,30 @@ static int publish_shards(struct leat_target *t, struct leat_error *error)
     return rc;
 }
 
+/* The source of a conversion; NULL: none, or one whose fingerprint follows from the values that were written. */
+static const struct leat_store_conversion *source_of(struct leat_target *t, const uint64_t values[2])
+{
+    memcpy(t->conversion.values, values, sizeof t->conversion.values);
+    return t->converts && leat_store_conversion_tells(&t->conversion) ? &t->conversion : NULL;
+}
+
 int leat_target_finish(struct leat_target *t, struct leat_error *error)
 {
     int rc;
     if (t->sharded) {
         rc = end_shard(t, error);
+        const struct leat_store_conversion *source = rc ? NULL : source_of(t, t->manifest.sums);
+        if (source) {
+            t->manifest.converted = true;
+            t->manifest.conversion = *source;
+        }
         if (!rc)
             rc = publish_shards(t, error);
         if (!rc)
             rc = leat_part_sync_folder(t->main.path, error);
     } else {
-        rc = leat_part_end(&t->main, t->layout, t->options->classes, t->options->n_classes, t->metadata, error);
+        rc = leat_part_end(&t->main, t->layout, t->options->classes, t->options->n_classes, t->metadata,
+                           source_of(t, t->main.summary.sums), error);
     }
     if (!rc)
         rc = leat_part_publish(t->main.partial, t->main.path, t->options->overwrite, error);

@@ -25,6 +25,9 @@ struct leat_target {
     struct leat_manifest manifest; /* of the finished ones */
     size_t manifest_room;
     bool sharded, published;
+    bool converts;                                    /* the fingerprint will be that of `conversion` */
+    uint64_t converted_count;                         /* samples of its source */
+    struct leat_store_conversion conversion;          /* without `values` */
     uint64_t samples, inputs, broken, skipped, bytes; /* of all files */
     /* Called for each note of a group that a resume found. */
     int (*on_note)(void *user, const struct leat_store_note *note, struct leat_error *error);

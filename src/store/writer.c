@@ -20,10 +20,12 @@
 #include "base/log.h"
 #include "base/role.h"
 #include "base/thread.h"
+#include "format/fingerprint.h"
 #include "format/json_text.h"
 #include "store/identity.h"
 #include "store/target.h"
 #include "store/text.h"
+#include "store/writer.h"
 
 /* The number of different reasons why photos stay unchanged. */
 enum { REASONS = 32 };
@@ -586,12 +588,40 @@ int leat_writer_finish(struct leat_writer *w, struct leat_error *error)
     return leat_writer_finish_as(w, NULL, error);
 }
 
+int leat_writer_convert(struct leat_writer *w, const struct leat_writer_source *source, struct leat_error *error)
+{
+    const struct leat_writer_options *o = &w->options;
+    uint8_t own[16];
+    if (w->finished)
+        return leat_fail(error, LEAT_E_INVALID, "the writer has finished already");
+    if (o->on_bad == LEAT_BAD_SKIP || o->max_side)
+        return leat_fail(error, LEAT_E_INVALID,
+                         "a file that leaves photos out or resizes them is no conversion: leave on_bad and max_side");
+    if (o->resume && w->given && !w->target.identity.source)
+        return leat_fail(error, LEAT_E_INVALID,
+                         "the samples that are resumed may be those of another data set: open with a source_id");
+    leat_fingerprint_finish(w->layout.fields, w->layout.n_stored, o->classes, source->classes_apart ? 0 : o->n_classes,
+                            source->count, source->sums, own);
+    if (memcmp(own, source->fingerprint, sizeof own) != 0)
+        return leat_fail(error, LEAT_E_INVALID,
+                         "the file is no conversion of the data set, which has other fields or classes");
+    w->target.converts = true;
+    w->target.converted_count = source->count;
+    w->target.conversion = (struct leat_store_conversion){.sums = {source->sums[0], source->sums[1]},
+                                                          .classes_apart = source->classes_apart};
+    return LEAT_OK;
+}
+
 int leat_writer_finish_as(struct leat_writer *w, const char *metadata, struct leat_error *error)
 {
     int rc = LEAT_OK;
     char *copy = NULL;
     if (w->finished)
         return leat_fail(error, LEAT_E_INVALID, "the writer has finished already");
+    if (w->target.converts && w->given != w->target.converted_count)
+        return leat_fail(error, LEAT_E_INVALID,
+                         "the file has %" PRIu64 " samples, and the data set that it is converted from %" PRIu64,
+                         w->given, w->target.converted_count);
     if (metadata && (rc = check_metadata(metadata, error)))
         return rc;
     if (metadata && !(copy = leat_strdup(metadata)))

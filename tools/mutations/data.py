@@ -11,6 +11,20 @@ MUTATIONS = [
         ("c:engine/ahead",),
     ),
     Mutation(
+        "a view is converted as its whole data set",
+        "src/data/write.c",
+        "    if (dataset->selected)\n",
+        "    if (dataset->selected && !dataset->base->count)\n",
+        ("c:data/converted",),
+    ),
+    Mutation(
+        "joined conversions have the sums of their values",
+        "src/data/dataset.c",
+        "join_sums(base, from->sums, from->values, from->count, from->converted);",
+        "join_sums(base, from->values, from->values, from->count, from->converted);",
+        ("c:data/converted",),
+    ),
+    Mutation(
         "values in a block are used after it was dropped",
         "src/data/chunks.c",
         "(held && leat_values_hold(out, &s->pins[f])))",
