@@ -12,9 +12,9 @@ const struct cli_command cli_convert = {
     .about =
         "SRC is a data set of any format: a tar, JSONL, IDX, a folder, a file of leat, tables of Parquet and Arrow,\n"
         "cells and arrays (these by the Python package), or several files, or a pattern in quotes such as\n"
-        "'train-{000..099}.tar'. DST has the same samples in the same order and, where SRC's fingerprint is made\n"
-        "of its values, the same fingerprint: states of runs over SRC go on with DST. DST appears only when it is\n"
-        "complete; until then the work is in DST.partial, and --resume continues it.\n",
+        "'train-{000..099}.tar'. DST has the same samples in the same order and the same fingerprint: states of\n"
+        "runs over SRC go on with DST. DST appears only when it is complete; until then the work is in\n"
+        "DST.partial, and --resume continues it.\n",
     .arguments = {{"SRC", offsetof(struct cli_pack, sources)}, {"DST", offsetof(struct cli_pack, dst)}},
     .several_first = true,
     .options = options,

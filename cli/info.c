@@ -95,7 +95,7 @@ static json_t *collect(const struct leat_dataset *dataset, const char *path, jso
 /* For a part: its number, and the number of parts. Counts of the whole that say nothing about the part are left out. */
 static void tell_part(json_t *info, const char *clause)
 {
-    static const char *const of_whole[] = {"broken", "skipped", "boxes", "photos"};
+    static const char *const of_whole[] = {"broken", "skipped", "boxes", "photos", "fingerprint_of_values"};
     uint64_t all = 0;
     size_t i;
     json_t *shard;
@@ -229,6 +229,9 @@ static void print_person(const struct leat_dataset *dataset, const json_t *info)
     cli_print_left_out(left_out);
     json_decref(left_out);
     printf("fingerprint    %s\n", json_string_value(json_object_get(info, "fingerprint")));
+    const char *of_values = json_string_value(json_object_get(info, "fingerprint_of_values"));
+    if (of_values)
+        printf("               of the data set that it was converted from; of its values: %s\n", of_values);
     if (leat_dataset_notice(dataset)[0])
         printf("note           %s\n", leat_dataset_notice(dataset));
 }

@@ -475,6 +475,12 @@ int cli_pack_run(const struct cli_command *command, int argc, char **argv)
         exit_code = fail(pack, &error);
         goto out;
     }
+    /* A view has ids that the file does not have, and no state of a run over it fits. */
+    if (command == &cli_convert && !pack->opening.where &&
+        leat_writer_set_source(pack->writer, pack->dataset, &error)) {
+        exit_code = cli_fail(command, &error, NULL);
+        goto out;
+    }
     exit_code = write_samples(pack);
 out:
     leat_writer_free(pack->writer, exit_code != CLI_EXIT_OK);

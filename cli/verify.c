@@ -22,6 +22,8 @@ struct verify {
     atomic_ullong bytes, total;
     unsigned threads;
     bool quiet;
+    char of_values[33]; /* the fingerprint of the values of a file that has that of its source; else "" */
+    char of_source[33];
 };
 static const struct cli_option options[] = {
     {"num-threads", "N", "threads that read; default: as many as this process may use", CLI_UNSIGNED,
@@ -110,23 +112,16 @@ static void check_sample(struct verify *verify, const struct leat_value *value, 
     }
 }
 
-/* For a pack whose bytes are whole: whether its tokens are of the tokenizer that it names. An exit code. */
-static int check_tokens(struct verify *verify)
+/* Whether the tokens of a pack are of the tokenizer that it names. An exit code. */
+static int check_tokens(struct verify *verify, const struct leat_dataset *dataset)
 {
     int exit_code = CLI_EXIT_OK;
     struct leat_error error;
-    struct stat st;
-    if (!stat(verify->path, &st) && S_ISDIR(st.st_mode))
-        return CLI_EXIT_OK;
-    struct leat_dataset *dataset = cli_open(verify->command, verify->path, NULL, &exit_code);
-    if (!dataset)
-        return exit_code;
     size_t n_fields;
     const struct leat_field *fields = leat_dataset_fields(dataset, &n_fields);
     const uint64_t vocabulary = vocabulary_of(dataset), count = leat_dataset_count(dataset);
     const int index = cli_field(dataset, "tokens");
     const struct leat_field *field = vocabulary && index >= 0 ? &fields[index] : NULL;
-    exit_code = CLI_EXIT_OK;
     if (field && field->kind == LEAT_KIND_ARRAY && (field->dtype == LEAT_U16 || field->dtype == LEAT_U32))
         for (uint64_t i = 0; i < count && !exit_code && !cli_interrupted(); i++) {
             struct leat_value value = {0};
@@ -136,6 +131,38 @@ static int check_tokens(struct verify *verify)
                 check_sample(verify, &value, i, vocabulary);
             leat_value_clear(&value);
         }
+    return exit_code;
+}
+
+/* ---- what was opened ------------------------------------------------------------------------- */
+
+/* Notes the fingerprints of a file that was converted. */
+static void look_at_source(struct verify *verify, const struct leat_dataset *dataset)
+{
+    char *text;
+    if (leat_dataset_about(dataset, &text, NULL))
+        return;
+    json_t *about = cli_taken(text);
+    const char *of_values = json_string_value(json_object_get(about, "fingerprint_of_values"));
+    if (of_values) {
+        snprintf(verify->of_values, sizeof verify->of_values, "%s", of_values);
+        cli_fingerprint(dataset, verify->of_source);
+    }
+    json_decref(about);
+}
+
+/* For a file whose bytes are whole. An exit code. */
+static int look_at(struct verify *verify)
+{
+    int exit_code = CLI_EXIT_OK;
+    struct stat st;
+    if (!stat(verify->path, &st) && S_ISDIR(st.st_mode))
+        return CLI_EXIT_OK;
+    struct leat_dataset *dataset = cli_open(verify->command, verify->path, NULL, &exit_code);
+    if (!dataset)
+        return exit_code;
+    look_at_source(verify, dataset);
+    exit_code = check_tokens(verify, dataset);
     leat_dataset_release(dataset);
     return exit_code;
 }
@@ -150,7 +177,7 @@ static int verify_one(struct verify *verify)
     struct cli_progress *progress = cli_progress_start(&drawing);
     const double begin = cli_now();
     int rc = leat_verify(verify->path, &wish, &error);
-    const int tokens = rc || cli_interrupted() ? CLI_EXIT_OK : check_tokens(verify);
+    const int tokens = rc || cli_interrupted() ? CLI_EXIT_OK : look_at(verify);
     const double seconds = cli_now() - begin;
     cli_progress_stop(progress);
     if (tokens)
@@ -177,6 +204,9 @@ static int verify_one(struct verify *verify)
         else
             printf("%s: %s; %s in %s (%s/s)\n", path, outcome(verify->path), cli_bytes(bytes, a),
                    cli_duration(seconds, b), cli_bytes(seconds > 0 ? (uint64_t)((double)bytes / seconds) : 0, c));
+        if (!verify->faults && *verify->of_values)
+            printf("  fingerprint %s, of the data set that it was converted from; of its values: %s\n",
+                   verify->of_source, verify->of_values);
         fflush(stdout);
     }
     return verify->faults ? CLI_EXIT_FAULTS : CLI_EXIT_OK;
@@ -197,6 +227,7 @@ static int run(const struct cli_command *command, int argc, char **argv)
     for (size_t i = 0; i < paths.n && exit_code != CLI_EXIT_INTERRUPTED; i++) {
         verify.path = paths.at[i];
         verify.faults = 0;
+        verify.of_values[0] = 0;
         atomic_store(&verify.bytes, 0);
         atomic_store(&verify.total, 0);
         const int one = verify_one(&verify);

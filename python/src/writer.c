@@ -272,6 +272,23 @@ static PyObject *writer_add_samples(PyObject *self, PyObject *args)
     return handle ? py_none_or_raise(rc, &error) : NULL;
 }
 
+/* set_source(Dataset) */
+static PyObject *writer_set_source(PyObject *self, PyObject *dataset)
+{
+    struct writer *w = (struct writer *)self;
+    struct leat_error error;
+    if (!PyObject_TypeCheck(dataset, py_dataset_type)) {
+        PyErr_SetString(PyExc_TypeError, "set_source takes a Dataset");
+        return NULL;
+    }
+    struct leat_writer *handle = writer_enter(w);
+    if (!handle)
+        return NULL;
+    const int rc = leat_writer_set_source(handle, py_dataset_handle(dataset), &error);
+    py_guard_unlock(&w->guard);
+    return py_none_or_raise(rc, &error);
+}
+
 /* finish(metadata=None) */
 static PyObject *writer_finish(PyObject *self, PyObject *args)
 {
@@ -418,6 +435,7 @@ static PyMethodDef writer_methods[] = {
     {"as_came", writer_as_came, METH_NOARGS, "as_came(): {reason: photos} of those that stay as they came"},
     {"warned", writer_warned, METH_NOARGS, "warned(): {kind: photos} of those decoded with warnings"},
     {"boxes", writer_boxes, METH_O, "boxes(fields): {field: (counts, what is suspect or None)} of fields of boxes"},
+    {"set_source", writer_set_source, METH_O, "set_source(Dataset): the file is a conversion of this"},
     {"finish", writer_finish, METH_VARARGS,
      "finish(metadata=None): makes the file visible; metadata: JSON text in the place of what was given"},
     {"free", writer_free, METH_O, "free(keep_partial): ends the writer"},

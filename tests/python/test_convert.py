@@ -113,11 +113,93 @@ def test_tars_of_others_convert(tmp_path: Path) -> None:
         same(ds, leat.open(out))
 
 
-def test_records_convert_with_a_fingerprint_of_their_values(tmp_path: Path) -> None:
+def _tables(tmp_path: Path) -> tuple[Path, Path, Path]:
+    """Two files of tables, and the conversion of the first to shards."""
+    one, other = _parquet(tmp_path / "a.parquet"), _parquet(tmp_path / "b.parquet", rows=30)
+    run("convert", one, tmp_path / "out.leat", "--shard-bytes", "1K", env=PYTHON)
+    return one, other, tmp_path / "out.leat"
+
+
+def test_views_and_joins_of_a_conversion_have_the_fingerprints_of_those_of_its_source(tmp_path: Path) -> None:
+    one, other, out = _tables(tmp_path)
+    ds, made, more = leat.open(one), leat.open(out), leat.open(other)
+    own = made.about["fingerprint_of_values"]
+    assert made.fingerprint == ds.fingerprint != own and "fingerprint_of_values" not in ds.about
+    run("pack", out, tmp_path / "packed.leat")
+    assert leat.open(tmp_path / "packed.leat").fingerprint == own
+    for take in (
+        lambda d: d[7:30],
+        lambda d: d.where("n % 3 = 1"),
+        lambda d: leat.concat([d, more]),
+        lambda d: leat.concat([more, d])[20:60],
+        lambda d: leat.zip(a=d[:30], b=more),
+    ):
+        assert take(made).fingerprint == take(ds).fingerprint
+
+
+def test_the_state_of_a_view_goes_on_over_the_same_view_of_the_conversion(tmp_path: Path) -> None:
+    one, _, out = _tables(tmp_path)
+
+    def loader(path: Path) -> leat.Loader:
+        part = leat.open(path).where("n > 9")
+        return leat.Loader(part, 7, shuffle=True, seed=5, epochs=1, framework="numpy", outputs={"n": []})
+
+    whole = [b["n"].tolist() for b in loader(one)]
+    for before, after in ((one, out), (out, one)):
+        first = loader(before)
+        next(iter(first))
+        rest = loader(after)
+        rest.load_state_dict(json.loads(json.dumps(first.state_dict())))
+        assert [b["n"].tolist() for b in rest] == whole[1:]
+
+
+def test_some_fields_and_some_samples_are_other_data_sets(tmp_path: Path) -> None:
     src = _jsonl(tmp_path / "a.jsonl")
-    done = run("convert", src, tmp_path / "out.leat")
-    assert "states of runs over it do not fit" in done.stdout
-    same(leat.open(src), leat.open(tmp_path / "out.leat"))
+    told = run("convert", src, tmp_path / "some.leat", "--field", "text", "--field", "n").stdout
+    assert "states of runs over it fit" in told
+    some = leat.open(tmp_path / "some.leat")
+    assert some.fingerprint == leat.open(src, fields=["text", "n"]).fingerprint != leat.open(src).fingerprint
+    told = run("convert", src, tmp_path / "where.leat", "--where", "n > 3").stdout
+    assert "states of runs over it do not fit" in told
+    assert "fingerprint_of_values" not in leat.open(tmp_path / "where.leat").about
+
+
+def test_info_and_verify_tell_of_the_fingerprint_of_the_source(tmp_path: Path) -> None:
+    src = _jsonl(tmp_path / "a.jsonl")
+    run("convert", src, tmp_path / "b.leat", "--quiet")
+    run("pack", src, tmp_path / "c.leat", "--quiet")
+    ds, own = leat.open(src), leat.open(tmp_path / "c.leat").fingerprint
+    told = run("info", tmp_path / "b.leat").stdout
+    assert f"fingerprint    {ds.fingerprint}\n" in told
+    assert f"of the data set that it was converted from; of its values: {own}\n" in told
+    about = json.loads(run("info", tmp_path / "b.leat", "--json").stdout)
+    assert (about["fingerprint"], about["fingerprint_of_values"]) == (ds.fingerprint, own)
+    part = json.loads(run("info", tmp_path / "b.leat", "--json", "--where", "n > 3").stdout)
+    assert "fingerprint_of_values" not in part
+    told = run("verify", tmp_path / "b.leat", tmp_path / "c.leat").stdout
+    assert told.count("converted from") == 1
+    assert f"fingerprint {ds.fingerprint}, of the data set that it was converted from; of its values: {own}" in told
+
+
+def test_a_writer_makes_a_conversion_of_a_whole_data_set_and_of_nothing_else(tmp_path: Path) -> None:
+    ds = leat.open(_jsonl(tmp_path / "a.jsonl"))
+    schema = {n: f for n, f in ds.schema.items() if not f.derived or n == "x.valid"}
+    with leat.Writer(tmp_path / "b.leat", schema) as w:
+        w.write_dataset(ds, convert=True)
+    made = leat.open(tmp_path / "b.leat")
+    assert made.fingerprint == ds.fingerprint
+    same(ds, made)
+    with pytest.raises(ValueError, match="a view"), leat.Writer(tmp_path / "c.leat", schema) as w:
+        w.write_dataset(ds[:4], convert=True)
+    with pytest.raises(ValueError, match="other fields"), leat.Writer(tmp_path / "c.leat", {"n": "int64"}) as w:
+        w.write_dataset(ds, convert=True)
+    with (
+        pytest.raises(ValueError, match="10 samples, and the data set .* 9"),
+        leat.Writer(tmp_path / "c.leat", schema) as w,
+    ):
+        w.write_dataset(ds, convert=True)
+        w.write({n: made[0][n] for n in schema})
+    assert not (tmp_path / "c.leat").exists()
 
 
 def test_what_is_missing_is_missing_in_the_conversion_too(tmp_path: Path) -> None:
@@ -129,14 +211,17 @@ def test_what_is_missing_is_missing_in_the_conversion_too(tmp_path: Path) -> Non
         made = leat.open(tmp_path / f"{name}.leat")
         assert made.schema["x.valid"].derived and made.where("x IS NULL").ids.tolist() == [0, 2, 4, 6, 8]
         same(leat.open(path), made)
-    assert leat.open(tmp_path / "d.leat").fingerprint == leat.open(tmp_path / "b.leat").fingerprint
+    b, c, d = (leat.open(tmp_path / f"{name}.leat") for name in "bcd")
+    assert b.fingerprint == c.fingerprint == leat.open(path).fingerprint
+    assert d.fingerprint == b.about["fingerprint_of_values"]
 
 
 def test_tables_convert_by_the_package(tmp_path: Path) -> None:
     src = _parquet(tmp_path / "a.parquet")
     done = run("convert", src, tmp_path / "out.leat", env=PYTHON)
-    assert "50 samples" in done.stdout and "states of runs over it do not fit" in done.stdout
+    assert "50 samples" in done.stdout and "states of runs over it fit" in done.stdout
     same(leat.open(src), leat.open(tmp_path / "out.leat"))
+    assert leat.open(tmp_path / "out.leat").fingerprint == leat.open(src).fingerprint
     fields = ("--field", "photo=image", "--field", "n", "--field", "list=float64:*")
     run("convert", src, tmp_path / "some.leat", *fields, "--photos", "fast", "--where", "n > 9", env=PYTHON)
     some = leat.open(tmp_path / "some.leat")

@@ -23,12 +23,21 @@ def copied(src: str | list[str], path: str) -> None:
     written(ds, path, False, {"cells": told} if told else None, check=False)
 
 
-def written(ds: Dataset, path: str, progress: bool, metadata: Mapping[str, Any] | None = None, **options: Any) -> int:
+def written(
+    ds: Dataset,
+    path: str,
+    progress: bool,
+    metadata: Mapping[str, Any] | None = None,
+    *,
+    convert: bool = False,
+    **options: Any,
+) -> int:
     """Writes all samples, and what is known of genes and categories among the metadata. Returns how many photos are
     broken.
 
     Args:
         progress: draw a line on standard error.
+        convert: as of :meth:`Writer.write_dataset`.
         options: of the Writer.
     """
     from ..text.notes import bad_lines, list_bad
@@ -45,7 +54,7 @@ def written(ds: Dataset, path: str, progress: bool, metadata: Mapping[str, Any] 
     with Writer(path, of_copy(ds.schema), metadata=told or None, classes=ds.classes or None, **options) as writer:
         line = Line("packing", len(ds), len(writer)) if progress else None
         try:
-            writer.write_dataset(ds, None if line is None else lambda done: line.say(done, 0, 0))
+            writer.write_dataset(ds, None if line is None else lambda done: line.say(done, 0, 0), convert=convert)
         finally:
             if line is not None:
                 line.close()

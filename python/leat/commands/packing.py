@@ -35,7 +35,8 @@ def read_here(src: Any, dst: str, metadata: dict[str, Any] | None, options: Mapp
         dataset = dataset.where(options["where"])
     more = {**_writing(options), "on_bad": options.get("on_error", "mark"), "source_id": dataset.fingerprint}
     try:
-        broken = written(dataset, dst, "quiet" not in options, metadata, **more)
+        whole = converting and "where" not in options  # as cli/pack.c
+        broken = written(dataset, dst, "quiet" not in options, metadata, convert=whole, **more)
     except KeyboardInterrupt:
         return interrupted(options)
     if "quiet" not in options:

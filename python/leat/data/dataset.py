@@ -202,7 +202,8 @@ class Dataset:
 
     @property
     def fingerprint(self) -> str:
-        """128 bits in hex over schema and contents (of a view: base and selection), equal for a folder and its pack."""
+        """128 bits in hex over schema and contents (of a view: base and selection), equal for a folder and its pack,
+        and for a data set and its conversion (`leat convert`)."""
         return self._handle.fingerprint().hex()
 
     @property

@@ -198,13 +198,22 @@ class Writer:
         for row in rows:
             self._handle.add(row)
 
-    def write_dataset(self, ds: Dataset, progress: Callable[[int], None] | None = None) -> None:
+    def write_dataset(
+        self, ds: Dataset, progress: Callable[[int], None] | None = None, *, convert: bool = False
+    ) -> None:
         """Adds all samples of a data set, in its order, without Python in between. A resumed run adds those that it
         lacks.
 
         Args:
             ds: has the fields that this file has, of the same types.
             progress: called now and then with the number of samples so far.
+            convert: the file is a conversion of `ds`, with these samples and no others: it gets the fingerprint of
+                `ds`, whatever that is made of, and states of runs over `ds` go on over the file.
+
+        Raises:
+            ValueError: `ds` lacks a field; with `convert`, it is a view or has other fields or classes than the file,
+                the file leaves photos out or resizes them, or it resumes without `source_id`. Closing the file raises
+                it if there are other samples than those of `ds`, and leaves no finished file.
 
         >>> with leat.Writer(tmp / "c.leat", {"x": leat.field("float32", (2,))}) as w:
         ...     w.write_dataset(leat.from_arrays(x=np.zeros((3, 2), np.float32)))
@@ -217,6 +226,8 @@ class Writer:
                 raise ValueError(f"the data set has no field {name!r} that is {field}")
         places = list(schema)
         fields = [places.index(name) for name in self._fields]
+        if convert:
+            self._handle.set_source(ds._part())
         while (done := len(self)) < len(ds):
             self._handle.add_samples(ds._part(), fields, done, min(_TOGETHER, len(ds) - done))
             if progress is not None:
