@@ -349,7 +349,9 @@ LEAT_API bool leat_writer_warned(const struct leat_writer *writer, size_t i, str
  * False: it is no field of boxes, or there is no image. Call after leat_writer_finish or between adds. */
 LEAT_API bool leat_writer_boxes(const struct leat_writer *writer, size_t field, struct leat_box_counts *out);
 
-/* Completes the file and makes it visible: fsync of file and folder, then rename. The writer must still be freed. */
+/* Completes the file and makes it visible: fsync of file and folder, then rename. The writer must still be freed.
+ * Errors: those of earlier samples; INVALID (not all samples of leat_writer_set_source, or more), after which it may be
+ * called again; EXISTS, IO, NOMEM. */
 LEAT_API int leat_writer_finish(struct leat_writer *writer, struct leat_error *error);
 /* As leat_writer_finish, with other metadata (a JSON object) than those given at open: for facts that are known only
  * now, such as counts of records left out. A resumed run still opens with those of the first time. The last shard has

@@ -442,7 +442,8 @@ int leat_dataset_of_source(struct leat_source *source, struct leat_dataset **out
              source->metadata);
     base->count = source->count;
     add_part(base, source, 0);
-    join_sums(base, source->fingerprint, source->fingerprint, source->count, false);
+    memcpy(base->sums, source->fingerprint, sizeof base->sums);
+    memcpy(base->values, source->fingerprint, sizeof base->values);
     if (append_notice(base, source->notice)) {
         leat_base_release(base);
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a data set");

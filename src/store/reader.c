@@ -400,8 +400,9 @@ static int read_columns(struct leat_store_source *s, struct leat_error *error)
                 : corrupt(error, found ? found->offset : s->sections_at, "the columns of sparse rows are impossible");
 }
 
-/* The fingerprint of a file that was converted is that of its source. One that stands in a file with other values is
- * refused, as is a damaged one: states of runs over the source would go on with other samples, or with none. */
+/* The fingerprint of a file that was converted is that of its source. If the section is of a file with other values, a
+ * state of a run over the source would go on with these; if it is damaged, the state would be refused for no reason
+ * that anyone sees. So the file is refused. */
 static int read_conversion(struct leat_store_source *s, struct leat_error *error)
 {
     const struct leat_store_section *found;

@@ -153,6 +153,25 @@ def test_the_state_of_a_view_goes_on_over_the_same_view_of_the_conversion(tmp_pa
         assert [b["n"].tolist() for b in rest] == whole[1:]
 
 
+@pytest.mark.parametrize("form", ["original", "fast", "raw"])
+def test_photos_of_tables_are_those_of_the_source_in_any_form(form: str, tmp_path: Path) -> None:
+    src, out = _parquet(tmp_path / "a.parquet"), tmp_path / "out.leat"
+    run("convert", src, out, "--field", "photo=image", "--field", "n", "--photos", form, "--quiet", env=PYTHON)
+    ds, made = leat.open(src, fields={"photo": "image", "n": None}), leat.open(out)
+    assert made.fingerprint == ds.fingerprint and list(made.about["photos"]) == [form]
+
+    def loader(one: leat.Dataset) -> leat.Loader:
+        outputs = {"photo": [leat.ops.Decode(), leat.ops.RandomResizedCrop(8)], "n": []}
+        return leat.Loader(one, 7, shuffle=True, seed=5, epochs=1, framework="numpy", outputs=outputs)
+
+    whole = [(b["photo"].tobytes(), b["n"].tolist()) for b in loader(ds)]
+    first = loader(ds)
+    next(iter(first))
+    rest = loader(made)
+    rest.load_state_dict(first.state_dict())
+    assert [(b["photo"].tobytes(), b["n"].tolist()) for b in rest] == whole[1:]
+
+
 def test_some_fields_and_some_samples_are_other_data_sets(tmp_path: Path) -> None:
     src = _jsonl(tmp_path / "a.jsonl")
     told = run("convert", src, tmp_path / "some.leat", "--field", "text", "--field", "n").stdout

@@ -1,7 +1,7 @@
 """Folders that `datasets` of Hugging Face has saved (``save_to_disk``): which of their files are a data set.
 
-FOLDER/state.json           the files of Arrow of one data set, in order
-FOLDER/dataset_dict.json    the names of splits: a folder of such a kind for each
+    FOLDER/state.json           the files of Arrow of one data set, in order
+    FOLDER/dataset_dict.json    the names of splits: a folder of such a kind for each
 """
 
 from __future__ import annotations

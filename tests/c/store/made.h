@@ -18,6 +18,7 @@
 #include "codec/photo/photo.h"
 #include "codec/photo/raw.h"
 #include "format/source.h"
+#include "store/writer.h"
 
 static int toy_probe(const void *data, size_t length, struct leat_value_info *info, struct leat_error *error)
 {
@@ -239,6 +240,9 @@ static inline int made_open(const char *path, const struct leat_writer_options *
     return writer_open_with(path, made_fields, MADE_FIELDS, o, made_codec, w, error);
 }
 
+/* What files of made_file are converted from; NULL: nothing. */
+static const struct leat_writer_source *made_source;
+
 /* Writes a file of n samples; what fails is given back, and the writer freed with its partial file kept. */
 static inline int made_file(const char *path, uint64_t n, const struct leat_writer_options *o, struct leat_error *error)
 {
@@ -246,6 +250,8 @@ static inline int made_file(const char *path, uint64_t n, const struct leat_writ
     int rc = made_open(path, o, &w, error);
     if (rc)
         return rc;
+    if (made_source)
+        rc = leat_writer_convert(w, made_source, error);
     for (uint64_t i = leat_writer_count(w); i < n && !rc; i++)
         rc = made_add(w, i, error);
     if (!rc)

@@ -4,14 +4,29 @@
  * the current version.
  */
 #include "../tuning.h"
+#include "format/fingerprint.h"
 #include "made.h"
 
 enum { SAMPLES = 12 };
 
 /* v1.leat; v1-rows.leat has photos with row indexes, v1-raw.leat photos that are stored as pixels, v1-pages.leat
- * checksums of pages of values. That with the fast form is test_forms' of tests/c/pack: it needs real photos. */
-enum golden { PLAIN = 0, ROWS, RAW, PAGES, GOLDEN };
-static const char *const names[GOLDEN] = {"v1.leat", "v1-rows.leat", "v1-raw.leat", "v1-pages.leat"};
+ * checksums of pages of values, v1-converted.leat the fingerprint of another data set. That with the fast form is
+ * test_forms' of tests/c/pack: it needs real photos. */
+enum golden { PLAIN = 0, ROWS, RAW, PAGES, CONVERTED, GOLDEN };
+static const char *const names[GOLDEN] = {"v1.leat", "v1-rows.leat", "v1-raw.leat", "v1-pages.leat",
+                                          "v1-converted.leat"};
+
+/* The data set that v1-converted.leat is of, by its sums; its classes are no part of its fingerprint. */
+static struct leat_writer_source source_of_golden(void)
+{
+    struct leat_writer_source s = {
+        .count = SAMPLES, .sums = {0x123456789abcdef, 0xfedcba987654321}, .classes_apart = true};
+    struct leat_store_layout layout;
+    assert_int_equal(leat_store_layout_init(&layout, made_fields, MADE_FIELDS, NULL), LEAT_OK);
+    leat_fingerprint_finish(layout.fields, layout.n_stored, NULL, 0, s.count, s.sums, s.fingerprint);
+    leat_store_layout_destroy(&layout);
+    return s;
+}
 
 static int write_golden(const char *folder, enum golden which, struct leat_error *error)
 {
@@ -19,11 +34,14 @@ static int write_golden(const char *folder, enum golden which, struct leat_error
     char path[PATH_MAX + 16];
     snprintf(path, sizeof path, "%s/%s", folder, names[which]);
     o.photos = which == RAW ? LEAT_PHOTOS_RAW : LEAT_PHOTOS_ORIGINAL;
-    made_codec = which == PLAIN || which == PAGES ? &toy_codec : &toy_form_codec;
+    const struct leat_writer_source source = source_of_golden();
+    made_codec = which == ROWS || which == RAW ? &toy_form_codec : &toy_codec;
+    made_source = which == CONVERTED ? &source : NULL;
     if (which == PAGES)
         tuning = (struct leat_store_tuning){.large = 100, .shift = 6};
     int rc = made_file(path, SAMPLES, &o, error);
     tuning = (struct leat_store_tuning){0};
+    made_source = NULL;
     return rc;
 }
 
@@ -123,6 +141,22 @@ TEST(values_of_version_1_may_have_pages)
     }
     leat_source_close(s);
     assert_ok(leat_verify(LEAT_GOLDEN "/v1-pages.leat", NULL, &error));
+}
+
+TEST(a_file_of_version_1_may_have_the_fingerprint_of_another_data_set)
+{
+    struct leat_error error;
+    struct leat_source *s;
+    const struct leat_writer_source source = source_of_golden();
+    assert_ok(leat_source_open(LEAT_GOLDEN "/v1-converted.leat", NULL, &s, &error));
+    assert_true(s->converted && s->classes_apart);
+    assert_memory_equal(leat_source_sums(s), source.sums, sizeof source.sums);
+    assert_memory_not_equal(s->fingerprint, source.sums, sizeof source.sums);
+    assert_int_equal(s->n_classes, 3);
+    for (uint64_t i = 0; i < SAMPLES; i++)
+        assert_made(s, i, i);
+    leat_source_close(s);
+    assert_ok(leat_verify(LEAT_GOLDEN "/v1-converted.leat", NULL, &error));
 }
 
 TEST(the_writer_still_writes_the_bytes_of_version_1)
