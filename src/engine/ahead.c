@@ -6,8 +6,8 @@
  *     window   | b b b b | c c c c | d d d d |   the task of b: one call for the samples of b, c and d
  *                          SIZING    SIZING      then c and d are sized by tasks of their own, and find their values
  *
- * The first call is for one batch, and each further one for up to twice as many rows, so that the first batch does not
- * wait for the others. Values lie with their batches (`computed`), are counted with them, and go with them.
+ * The first call is for one batch, and each further one for up to four times as many rows, so that the first batch does
+ * not wait for the others. Values lie with their batches (`computed`), are counted with them, and go with them.
  */
 #include "engine/ahead.h"
 
@@ -20,6 +20,7 @@
 #include "engine/task.h"
 
 #define LARGE_BATCH 65536       /* one of more rows is not asked for ahead */
+#define GROWTH 4                /* rows of the next call, for each of this one */
 #define FIRST_ROWS UINT64_C(16) /* ... at first in such ones, as the size of the values is not known */
 #define BUDGET_PART 8           /* values that are computed ahead take about this part of the loader's budget at most */
 
@@ -98,7 +99,7 @@ void leat_ahead_take(struct leat_task *t)
         b->tasks++;
         t->ahead->batches[t->ahead->n++] = b;
     }
-    rows = 2 * rows < l->asks_many ? 2 * rows : l->asks_many;
+    rows = GROWTH * rows < l->asks_many ? GROWTH * rows : l->asks_many;
     l->tasks.most_asked = rows > l->tasks.most_asked ? rows : l->tasks.most_asked;
 }
 
