@@ -18,8 +18,7 @@
 #include "base/hash.h"
 #include "io/guard.h"
 
-/* A process may have a thousand files open; so many data sets leave room for others. */
-enum { OPEN_FILES = 256, HEAD = 4096 };
+enum { HEAD = 4096 };
 
 /* ---- beginning ------------------------------------------------------------------------------- */
 
@@ -108,7 +107,7 @@ struct leat_items_file *leat_items_add_file(struct leat_items *t, const char *na
     }
     snprintf(path, room, "%s%s", t->folder, name);
     struct leat_items_file *f = &t->files[t->n_files++];
-    *f = (struct leat_items_file){.path = path, .stated = UINT64_MAX, .decoded = UINT64_MAX};
+    *f = (struct leat_items_file){.is = {.path = path}, .stated = UINT64_MAX, .decoded = UINT64_MAX};
     return f;
 }
 
@@ -158,10 +157,8 @@ void leat_items_close(struct leat_source *source)
     for (size_t i = 0; i < t->source.n_fields; i++)
         leat_photo_files_destroy(&t->origins[i].photos);
     for (size_t i = 0; i < t->n_files; i++) {
-        leat_io_release(t->files[i].view);
-        leat_io_release(t->files[i].file);
+        leat_their_file_close(&t->files[i].is);
         leat_free(t->files[i].hashes);
-        leat_free(t->files[i].path);
     }
     leat_items_index_destroy(&t->index);
     leat_free(t->files);
@@ -186,50 +183,46 @@ static void lay_out(struct leat_items *t)
         t->key = t->key * 31 + c->form * 7 + c->fixed;
     }
     for (size_t i = 0; i < t->n_files; i++) {
-        t->files[i].first = t->source.count;
+        const char *path = t->files[i].is.path;
+        t->files[i].is.first = t->source.count;
         t->source.count += t->files[i].samples;
-        t->key = t->key * 31 + leat_hash64(t->files[i].path, strlen(t->files[i].path)) + t->files[i].packing;
+        t->key = t->key * 31 + leat_hash64(path, strlen(path)) + t->files[i].packing;
     }
+    t->all.at = t->files;
+    t->all.each = sizeof *t->files;
+    t->all.n = t->n_files;
 }
 
 /* Looks at a file: size and time, before anything of it is read. */
 static int look_at(struct leat_items *t, struct leat_items_file *f, struct leat_error *error)
 {
     struct leat_io_file *file;
-    uint64_t size;
-    int rc = leat_io_open(f->path, &file, error);
+    int rc = leat_io_open(f->is.path, &file, error);
     if (rc == LEAT_E_NOT_FOUND)
-        return leat_fail_at(error, rc, f->path, LEAT_NO_OFFSET, "%s names %s, which is missing: copy it again",
-                            t->index_path, f->path);
+        return leat_fail_at(error, rc, f->is.path, LEAT_NO_OFFSET, "%s names %s, which is missing: copy it again",
+                            t->index_path, f->is.path);
     if (rc)
         return rc;
-    f->size = file->size;
-    f->mtime_ns = file->mtime_ns;
-    if (f->stated != UINT64_MAX && f->stated != f->size)
-        rc = leat_fail_at(error, LEAT_E_CORRUPT, f->path, LEAT_NO_OFFSET,
+    if (f->stated != UINT64_MAX && f->stated != file->size && f->stated + f->uncounted != file->size)
+        rc = leat_fail_at(error, LEAT_E_CORRUPT, f->is.path, LEAT_NO_OFFSET,
                           "%s has %" PRIu64 " bytes, and %s says %" PRIu64 ": it is cut or damaged, copy it again",
-                          f->path, f->size, t->index_path, f->stated);
-    const bool stays = leat_io_is_remote(f->path) || (!f->packing && t->n_files <= OPEN_FILES);
-    if (!rc && stays) {
-        f->file = leat_io_retain(file);
-        rc = leat_io_stamp(file, &f->stamp, &size, error);
-        f->map = !rc && file->backend->map ? leat_io_map(file, NULL) : NULL; /* NULL: it is read */
-    }
+                          f->is.path, file->size, t->index_path, f->stated);
+    rc = rc ? rc : leat_their_file_keep(&f->is, file, leat_io_is_remote(f->is.path), error);
+    if (!rc && f->is.file && !f->packing && file->backend->map)
+        f->is.map = leat_io_map(file, NULL); /* NULL: it is read */
     leat_io_release(file);
     return rc;
 }
 
-/* The decoded bytes of a compressed file, which is opened when it is read. */
-static int ready_view(struct leat_items *t, struct leat_items_file *f, struct leat_error *error)
+/* The decoded bytes of a compressed file. */
+static int ready_decoded(struct leat_items *t, struct leat_items_file *f, struct leat_error *error)
 {
     const struct leat_items_kept_file *k = &t->index.files[f - t->files];
-    struct leat_io_file *stored = f->file ? leat_io_retain(f->file) : NULL;
-    if (!f->packing) {
-        f->view = stored;
+    struct leat_io_file *stored = NULL;
+    if (!f->packing)
         return LEAT_OK;
-    }
-    int rc = stored ? LEAT_OK : leat_io_open_listed(f->path, f->size, f->mtime_ns, &t->pace, &stored, error);
-    rc = rc ? rc : leat_items_open_frames(f, stored, t->index.frames + k->frame, k->n_frames, &f->view, error);
+    int rc = leat_their_file_stored(&f->is, &t->all.pace, &stored, error);
+    rc = rc ? rc : leat_items_open_frames(f, stored, t->index.frames + k->frame, k->n_frames, &f->is.decoded, error);
     leat_io_release(stored);
     return rc;
 }
@@ -245,7 +238,7 @@ static int place_of_photo(void *user, uint64_t sample, struct leat_photo_place *
     const struct leat_items_file *f = leat_items_find(p->items, sample);
     struct leat_item_place at;
     const int rc = leat_items_place(p->items, p->column, sample, &at, error);
-    *out = (struct leat_photo_place){f->path, f->mtime_ns, at.begin, at.length};
+    *out = (struct leat_photo_place){f->is.path, f->is.mtime_ns, at.begin, at.length};
     return rc;
 }
 
@@ -258,7 +251,7 @@ static int open_items(struct leat_items *t, const struct leat_open_options *opti
     rc = rc ? rc : leat_items_find_index(t, options, error);
     rc = rc ? rc : leat_items_make_fields(t, options, error);
     for (size_t i = 0; i < t->n_files && !rc; i++)
-        rc = ready_view(t, &t->files[i], error);
+        rc = ready_decoded(t, &t->files[i], error);
     for (size_t i = 0; i < t->source.n_fields && !rc; i++)
         if (t->fields[i].kind == LEAT_KIND_IMAGE && t->storage[i] == LEAT_STORAGE_EXTENT)
             rc = leat_photo_files_within(&t->origins[i].photos, t->index_path, t->fields[i].name, t->source.count,
@@ -288,32 +281,7 @@ int leat_items_open(struct leat_items *t, const struct leat_open_options *option
 
 struct leat_items_file *leat_items_find(const struct leat_items *t, uint64_t sample)
 {
-    size_t from = 0, to = t->n_files;
-    while (to - from > 1) {
-        const size_t middle = from + (to - from) / 2;
-        *(t->files[middle].first <= sample ? &from : &to) = middle;
-    }
-    return &t->files[from];
-}
-
-/* Whether a file that stays open was changed. */
-static int check_stamp(const struct leat_items_file *f, struct leat_error *error)
-{
-    uint64_t stamp, size;
-    const int rc = leat_io_stamp(f->file, &stamp, &size, error);
-    return rc || stamp == f->stamp ? rc
-                                   : leat_fail_at(error, LEAT_E_CHANGED, f->path, LEAT_NO_OFFSET,
-                                                  "%s was changed after it was opened: open it again", f->path);
-}
-
-int leat_items_view(struct leat_items *t, const struct leat_items_file *f, struct leat_io_file **out,
-                    struct leat_error *error)
-{
-    if (!f->view)
-        return leat_io_open_listed(f->path, f->size, f->mtime_ns, &t->pace, out, error);
-    const int rc = f->file && !leat_io_is_remote(f->path) ? check_stamp(f, error) : LEAT_OK;
-    *out = rc ? NULL : leat_io_retain(f->view);
-    return rc;
+    return &t->files[leat_their_files_find(&t->all, sample)];
 }
 
 /* Inside leat_guarded. */
@@ -322,7 +290,7 @@ static void place_of(const struct leat_items *t, const struct leat_items_file *f
 {
     const struct leat_items_index *x = &t->index;
     if (t->stride) {
-        *out = (struct leat_item_place){f->base + (sample - f->first) * t->stride, t->stride, 0};
+        *out = (struct leat_item_place){f->base + (sample - f->is.first) * t->stride, t->stride, 0};
         return;
     }
     const uint32_t *ends = x->ends + sample * x->parts + c->part;
@@ -365,10 +333,10 @@ int leat_items_fail(const struct leat_items *t, size_t field, uint64_t sample, c
 {
     const struct leat_items_file *f = leat_items_find(t, sample);
     char text[128];
-    return leat_fail_at(error, code, f->path, f->packing ? LEAT_NO_OFFSET : (int64_t)at->begin,
+    return leat_fail_at(error, code, f->is.path, f->packing ? LEAT_NO_OFFSET : (int64_t)at->begin,
                         "the value of \"%s\", which is %s, at byte %" PRIu64 " of %s%s is wrong: %s",
                         t->fields[field].name, leat_field_text(&t->fields[field], text, sizeof text), at->begin,
-                        f->packing ? "the decoded bytes of " : "", f->path, what);
+                        f->packing ? "the decoded bytes of " : "", f->is.path, what);
 }
 
 static uint64_t bytes_of(const struct leat_field *f, unsigned from)
@@ -397,9 +365,9 @@ static int locate(void *user)
         const struct leat_items_file *f = leat_items_find(t, sample);
         place_of(t, f, c, sample, &l->at);
         if (l->rows) {
-            if (l->at.begin > f->size || l->at.length > f->size - l->at.begin)
+            if (l->at.begin > f->is.size || l->at.length > f->is.size - l->at.begin)
                 return LEAT_E_CORRUPT;
-            l->rows[l->failed] = f->map + l->at.begin;
+            l->rows[l->failed] = f->is.map + l->at.begin;
             continue;
         }
         struct leat_extent *e = &l->extents[l->failed];
@@ -414,25 +382,9 @@ static int locate(void *user)
     return LEAT_OK;
 }
 
-/* Looks at the files of samples, at each once for some that follow each other. Others are looked at as they are read.
- */
-static int check_files(const struct leat_items *t, const uint64_t *samples, size_t n, size_t *failed,
-                       struct leat_error *error)
-{
-    const struct leat_items_file *looked = NULL;
-    for (*failed = 0; *failed < n; ++*failed) {
-        const struct leat_items_file *f = leat_items_find(t, samples[*failed]);
-        const int rc = f != looked && f->file && !leat_io_is_remote(f->path) ? check_stamp(f, error) : LEAT_OK;
-        if (rc)
-            return rc;
-        looked = f;
-    }
-    return LEAT_OK;
-}
-
 static int run(struct locating *l, size_t *failed, struct leat_error *error)
 {
-    int rc = check_files(l->items, l->samples, l->n, failed, error);
+    int rc = leat_their_files_check(&l->items->all, l->samples, l->n, failed, error);
     if (rc)
         return rc;
     rc = l->items->index.kept.file ? leat_guarded(locate, l, error) : locate(l);
@@ -464,7 +416,7 @@ int leat_items_rows(struct leat_source *source, size_t field, const uint64_t *sa
 int leat_items_file_of(struct leat_source *source, uint64_t file, struct leat_io_file **out, struct leat_error *error)
 {
     struct leat_items *t = (struct leat_items *)source;
-    return leat_items_view(t, &t->files[file], out, error);
+    return leat_their_file_bytes(&t->files[file].is, &t->all.pace, out, error);
 }
 
 void leat_items_mark(struct leat_source *source, size_t field, uint64_t sample, bool verified, enum leat_health found)
@@ -490,36 +442,25 @@ void leat_items_keep(struct leat_source *source, size_t field, uint64_t sample, 
 
 int leat_items_refresh(struct leat_source *source, struct leat_error *error)
 {
-    struct leat_items *t = (struct leat_items *)source;
-    int rc = LEAT_OK;
-    for (size_t i = 0; i < t->n_files && !rc; i++) {
-        const struct leat_items_file *f = &t->files[i];
-        struct leat_io_file *file = NULL;
-        if (f->file) {
-            rc = check_stamp(f, error);
-            continue;
-        }
-        rc = leat_io_open_listed(f->path, f->size, f->mtime_ns, &t->pace, &file, error);
-        rc = rc ? rc : leat_io_read(file, 0, 0, NULL, error); /* reading nothing looks at it, too */
-        leat_io_release(file);
-    }
-    return rc;
+    return leat_their_files_refresh(&((struct leat_items *)source)->all, error);
+}
+
+bool leat_items_expect(const struct leat_source *source, uint64_t sample, const struct leat_extent *extent)
+{
+    return leat_their_files_expect(&((const struct leat_items *)source)->all, extent);
 }
 
 int leat_items_about(struct leat_source *source, struct leat_source_about *out, struct leat_error *error)
 {
     const struct leat_items *t = (const struct leat_items *)source;
-    *out = (struct leat_source_about){.broken = UINT64_MAX, .bytes = t->index_bytes};
-    for (size_t i = 0; i < t->n_files; i++)
-        out->bytes += t->files[i].size;
+    leat_their_files_about(&t->all, out);
+    out->bytes += t->index_bytes;
     return LEAT_OK;
 }
 
 int leat_items_place_of(struct leat_source *source, uint64_t sample, struct leat_sample_place *out,
                         struct leat_error *error)
 {
-    const struct leat_items_file *f = leat_items_find((struct leat_items *)source, sample);
-    out->path = f->path;
-    out->sample = sample - f->first;
+    leat_their_files_place(&((const struct leat_items *)source)->all, sample, out);
     return LEAT_OK;
 }

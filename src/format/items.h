@@ -18,6 +18,7 @@
 #include "format/kept.h"
 #include "format/photo_files.h"
 #include "format/source.h"
+#include "format/their_file.h"
 #include "format/wanted.h"
 #include "io/digests.h"
 #include "io/frames.h"
@@ -70,20 +71,15 @@ struct leat_items_hash {
 };
 
 struct leat_items_file {
-    char *path;
-    uint64_t samples, first;  /* its first sample in the source */
+    struct leat_their_file is;
+    uint64_t samples;
     uint64_t stated, decoded; /* bytes of the file, and decoded, as index.json says; UINT64_MAX: it does not */
+    uint64_t uncounted;       /* the bytes of its table, which both may leave out: 0: they do not */
     enum leat_items_packing packing;
     enum leat_stored_filter_kind filter;
     struct leat_items_hash *hashes;
     size_t n_hashes, hashes_room;
     uint64_t base; /* of rows: where they begin */
-    /* set by leat_items_open: */
-    uint64_t size, stamp;
-    int64_t mtime_ns;
-    struct leat_io_file *file; /* as it lies; NULL: it is opened when it is read */
-    struct leat_io_file *view; /* the decoded bytes; NULL likewise */
-    const uint8_t *map;        /* of `file`, if it is mapped */
 };
 
 /* As they are kept. */
@@ -132,6 +128,7 @@ struct leat_items {
     char *index_path, *folder; /* the latter ends in a slash */
     uint64_t index_bytes;      /* of index.json */
     struct leat_items_file *files;
+    struct leat_their_files all; /* the same, set by leat_items_open */
     size_t n_files, files_room;
     struct leat_item_column *columns;
     size_t n_columns, columns_room, n_sized;
@@ -142,7 +139,6 @@ struct leat_items {
     struct leat_field fields[LEAT_ITEM_COLUMNS];
     struct leat_item_field origins[LEAT_ITEM_COLUMNS];
     uint8_t storage[LEAT_ITEM_COLUMNS];
-    struct leat_io_pace pace;
 };
 
 /* ---- for the formats ---- */
@@ -167,8 +163,9 @@ void leat_items_close(struct leat_source *source);
 /* The functions of a source, from `open_files` on. */
 #define LEAT_ITEMS_FUNCTIONS                                                                                           \
     .takes_fields = true, .close = leat_items_close, .rows = leat_items_rows, .extents = leat_items_extents,           \
-    .compute = leat_items_compute, .file = leat_items_file_of, .mark = leat_items_mark, .recall = leat_items_recall,   \
-    .keep = leat_items_keep, .refresh = leat_items_refresh, .about = leat_items_about, .place = leat_items_place_of
+    .compute = leat_items_compute, .file = leat_items_file_of, .expect = leat_items_expect, .mark = leat_items_mark,   \
+    .recall = leat_items_recall, .keep = leat_items_keep, .refresh = leat_items_refresh, .about = leat_items_about,    \
+    .place = leat_items_place_of
 int leat_items_rows(struct leat_source *source, size_t field, const uint64_t *samples, size_t n, void *cold,
                     const void **rows, size_t *failed, struct leat_error *error);
 int leat_items_extents(struct leat_source *source, size_t field, const uint64_t *samples, size_t n,
@@ -176,6 +173,7 @@ int leat_items_extents(struct leat_source *source, size_t field, const uint64_t 
 int leat_items_compute(struct leat_source *source, const size_t *fields, size_t n_fields, const uint64_t *samples,
                        size_t n, struct leat_values *out, size_t *failed, struct leat_error *error);
 int leat_items_file_of(struct leat_source *source, uint64_t file, struct leat_io_file **out, struct leat_error *error);
+bool leat_items_expect(const struct leat_source *source, uint64_t sample, const struct leat_extent *extent);
 void leat_items_mark(struct leat_source *source, size_t field, uint64_t sample, bool verified, enum leat_health found);
 bool leat_items_recall(struct leat_source *source, size_t field, uint64_t sample, uint8_t *to, uint32_t length,
                        const uint64_t *checksum);
@@ -190,9 +188,6 @@ int leat_items_place_of(struct leat_source *source, uint64_t sample, struct leat
 
 /* The file of a sample. */
 struct leat_items_file *leat_items_find(const struct leat_items *items, uint64_t sample);
-/* Opens what `view` would be. CHANGED: the file was, as far as its size and time say. */
-int leat_items_view(struct leat_items *items, const struct leat_items_file *file, struct leat_io_file **out,
-                    struct leat_error *error);
 int leat_items_open_frames(const struct leat_items_file *file, struct leat_io_file *stored,
                            const struct leat_frame *frames, uint64_t n, struct leat_io_file **out,
                            struct leat_error *error);

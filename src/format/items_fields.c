@@ -107,7 +107,7 @@ static bool is_mapped(const struct leat_items *t, size_t column)
     const struct leat_item_column *c = &t->columns[column];
     bool mapped = (c->fixed || t->stride) && !(t->index.facts[column].lowest & (leat_dtype_size(c->type.dtype) - 1));
     for (size_t i = 0; i < t->n_files && mapped; i++)
-        mapped = t->files[i].map && !t->files[i].packing;
+        mapped = t->files[i].is.map && !t->files[i].packing;
     return mapped;
 }
 

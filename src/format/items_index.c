@@ -24,7 +24,7 @@
 
 enum { AT, ENDS, FILES, FACTS, SHAPES, FRAMES, SUMS }; /* sections */
 enum { COUNT, PARTS, KEY };                            /* facts */
-enum { ITEMS_AT_ONCE = 4096, MAGIC = 8, LOWEST = 7, PHOTO_HEAD = 16, BATCHES_HEAD = 24, BATCH = 24 };
+enum { ITEMS_AT_ONCE = 4096, MAGIC = 8, LOWEST = 7, PHOTO_HEAD = 16, BATCHES_HEAD = 24, BATCH = 24, FRAME_HEAD = 18 };
 #define KIND "ITEMS  1"
 static const char batches_magic[MAGIC] = "LDFZ01", arrow_magic[MAGIC] = "LDARW01";
 
@@ -91,9 +91,9 @@ void leat_items_window_end(struct leat_items_window *w)
 
 static int damaged(const struct maker *m, uint64_t at, const char *what)
 {
-    return leat_fail_at(m->error, LEAT_E_CORRUPT, m->file->path, at <= INT64_MAX ? (int64_t)at : LEAT_NO_OFFSET,
+    return leat_fail_at(m->error, LEAT_E_CORRUPT, m->file->is.path, at <= INT64_MAX ? (int64_t)at : LEAT_NO_OFFSET,
                         "%s, byte %" PRIu64 ": %s: it is damaged, or not the file that index.json speaks of",
-                        m->file->path, at, what);
+                        m->file->is.path, at, what);
 }
 
 static int no_memory(const struct maker *m)
@@ -108,7 +108,7 @@ static int begin_digest(const struct maker *m, const char *name, struct leat_dig
     if (rc == LEAT_E_NOMEM)
         return no_memory(m);
     return rc ? leat_fail_at(m->error, rc, m->items->index_path, LEAT_NO_OFFSET,
-                             "%s has a hash of %s that cannot be compared: %s", m->items->index_path, m->file->path,
+                             "%s has a hash of %s that cannot be compared: %s", m->items->index_path, m->file->is.path,
                              why.message)
               : LEAT_OK;
 }
@@ -136,9 +136,9 @@ static int check_hashes(const struct maker *m, struct leat_io_file *file, bool d
     for (size_t i = 0; i < f->n_hashes && digests; i++) {
         leat_digest_end(digests[i], digests[i] ? text : NULL);
         if (digests[i] && !rc && strcmp(text, f->hashes[i].text) != 0)
-            rc = leat_fail_at(m->error, LEAT_E_CORRUPT, f->path, LEAT_NO_OFFSET,
+            rc = leat_fail_at(m->error, LEAT_E_CORRUPT, f->is.path, LEAT_NO_OFFSET,
                               "%s: %s of its %sbytes is not the one that index.json has: it is damaged, copy it again",
-                              f->path, f->hashes[i].name, decoded ? "decoded " : "");
+                              f->is.path, f->hashes[i].name, decoded ? "decoded " : "");
     }
     leat_items_window_end(&w);
     leat_free(digests);
@@ -190,10 +190,10 @@ static int read_table(struct maker *m)
     int rc = check_count(m, 0);
     if (!rc && m->items->ends_known && size >= MAGIC &&
         !(rc = leat_items_window_get(&m->window, size - MAGIC, MAGIC, &p, m->error)) && !memcmp(p, arrow_magic, MAGIC))
-        return leat_fail_at(m->error, LEAT_E_UNSUPPORTED, m->file->path, LEAT_NO_OFFSET,
+        return leat_fail_at(m->error, LEAT_E_UNSUPPORTED, m->file->is.path, LEAT_NO_OFFSET,
                             "%s has its samples in an Arrow footer, as LitData writes nested ones: leat does not read "
                             "that; write them with flat values",
-                            m->file->path);
+                            m->file->is.path);
     rc = rc ? rc : read_offsets(m, 4, 8 + 4 * n, size);
     return rc || m->offsets[n] == size ? rc : damaged(m, m->offsets[n], "there are bytes behind the last sample");
 }
@@ -206,7 +206,7 @@ static int read_single(struct maker *m)
     const uint8_t *p = NULL;
     int rc = read_table(m);
     for (uint64_t i = 0; i < m->file->samples && !rc; i++) {
-        const uint64_t at = m->offsets[i], left = size - at < 18 ? size - at : 18;
+        const uint64_t at = m->offsets[i], left = size - at < FRAME_HEAD ? size - at : FRAME_HEAD;
         uint64_t bytes = 0;
         rc = leat_items_window_get(&m->window, at, left, &p, m->error);
         if (!rc && (!leat_zstd_decoded_bytes(p, (size_t)left, &bytes) || bytes > LEAT_ITEMS_DECODED))
@@ -294,8 +294,23 @@ int leat_items_open_frames(const struct leat_items_file *f, struct leat_io_file 
                                       : f->filter == LEAT_FILTER_BROTLI ? unbrotli
                                                                         : unsnappy;
     if (!n)
-        return leat_io_from_memory(f->path, "", 0, out, error);
+        return leat_io_from_memory(f->is.path, "", 0, out, error);
     return leat_frames_open(stored, frames, (size_t)n, decode, out, error);
+}
+
+/* The decoded bytes of a file that is one frame: as index.json says, but for a table that it has not counted. */
+static int decoded_bytes(struct maker *m, uint64_t *out)
+{
+    const uint64_t size = m->window.file->size, head = size < FRAME_HEAD ? size : FRAME_HEAD;
+    const uint8_t *p = NULL;
+    uint64_t bytes;
+    *out = m->file->decoded;
+    if (!m->file->uncounted)
+        return LEAT_OK;
+    const int rc = leat_items_window_get(&m->window, 0, head, &p, m->error);
+    if (!rc && leat_zstd_decoded_bytes(p, (size_t)head, &bytes) && bytes == *out + m->file->uncounted)
+        *out = bytes;
+    return rc;
 }
 
 /* Finds frames and offsets of the file in the window, whose file is then that of the decoded bytes. */
@@ -304,12 +319,14 @@ static int begin_file(struct maker *m, struct leat_items_kept_file *kept)
     struct leat_items_file *f = m->file;
     struct leat_io_file *stored = m->window.file, *decoded = NULL;
     kept->frame = m->n_frames;
+    uint64_t bytes = 0;
     int rc = check_hashes(m, stored, false);
     if (!rc && f->packing == LEAT_ITEMS_WHOLE) {
-        if (f->decoded > LEAT_ITEMS_DECODED || stored->size > LEAT_ITEMS_DECODED)
+        rc = decoded_bytes(m, &bytes);
+        if (!rc && (bytes > LEAT_ITEMS_DECODED || stored->size > LEAT_ITEMS_DECODED))
             return damaged(m, 0, "it has more than 384 MiB, which leat does not decode at once");
-        rc = add_frame(m, 0, 0);
-        rc = rc ? rc : add_frame(m, stored->size, f->decoded);
+        rc = rc ? rc : add_frame(m, 0, 0);
+        rc = rc ? rc : add_frame(m, stored->size, bytes);
     } else if (!rc && f->packing) {
         rc = f->packing == LEAT_ITEMS_SINGLE ? read_single(m) : read_batches(m);
     }
@@ -433,8 +450,8 @@ static int read_file(struct maker *m, size_t number)
 {
     struct leat_items_kept_file *kept = &m->files[number];
     m->file = &m->items->files[number];
-    *kept = (struct leat_items_kept_file){.size = m->file->size, .mtime_ns = m->file->mtime_ns};
-    int rc = leat_io_open(m->file->path, &m->window.file, m->error);
+    *kept = (struct leat_items_kept_file){.size = m->file->is.size, .mtime_ns = m->file->is.mtime_ns};
+    int rc = leat_io_open(m->file->is.path, &m->window.file, m->error);
     m->window.n = 0;
     rc = rc ? rc : begin_file(m, kept);
     if (!rc)
@@ -533,7 +550,7 @@ static bool files_fit(const struct leat_items *t)
     for (size_t i = 0; i < t->n_files; i++) {
         const struct leat_items_kept_file *k = &x->files[i];
         const uint64_t frames = k->n_frames + (t->files[i].packing != LEAT_ITEMS_PLAIN);
-        if (k->size != t->files[i].size || k->mtime_ns != t->files[i].mtime_ns || k->frame > x->n_frames ||
+        if (k->size != t->files[i].is.size || k->mtime_ns != t->files[i].is.mtime_ns || k->frame > x->n_frames ||
             frames < k->n_frames || frames > x->n_frames - k->frame)
             return false;
         for (uint64_t n = 0; n < k->n_frames; n++) {

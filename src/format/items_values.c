@@ -201,11 +201,12 @@ static int make(struct maker *m, size_t field, uint64_t sample, struct leat_valu
         leat_io_release(m->file);
         m->file = NULL;
         m->of = f;
-        if ((rc = leat_items_view(m->items, f, &m->file, error)))
+        rc = leat_their_file_check(&f->is, error);
+        if ((rc = rc ? rc : leat_their_file_bytes(&f->is, &m->items->all.pace, &m->file, error)))
             return rc;
     }
     if (!leat_grow(&m->buffer, &m->room, (size_t)at.length + 1, 1))
-        return leat_fail(error, LEAT_E_NOMEM, "no memory for a value of %s", f->path);
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a value of %s", f->is.path);
     if ((rc = leat_io_read(m->file, at.begin, at.length, m->buffer, error)))
         return rc;
     rc = origin->use == LEAT_ITEM_PHOTO
@@ -213,7 +214,7 @@ static int make(struct maker *m, size_t field, uint64_t sample, struct leat_valu
              : leat_made_value(&m->items->fields[field], m->buffer, (size_t)at.length, out, k, i, &fault);
     if (fault)
         return leat_items_fail(m->items, field, sample, &at, LEAT_E_DECODE, fault, error);
-    return rc ? leat_fail(error, LEAT_E_NOMEM, "no memory for a value of %s", f->path) : LEAT_OK;
+    return rc ? leat_fail(error, LEAT_E_NOMEM, "no memory for a value of %s", f->is.path) : LEAT_OK;
 }
 
 static void end_maker(struct maker *m)
@@ -328,9 +329,7 @@ static int sum_all(struct leat_items *t, const struct leat_open_options *options
             leat_io_release(w.file);
             w.file = NULL;
             w.n = 0;
-            rc = f->view ? LEAT_OK : leat_io_open(f->path, &w.file, error);
-            if (f->view)
-                w.file = leat_io_retain(f->view);
+            rc = leat_their_file_bytes(&f->is, &t->all.pace, &w.file, error);
             of = f;
         }
         rc = rc ? rc : sum_sample(&m, &w, i, error);

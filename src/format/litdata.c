@@ -320,6 +320,12 @@ static bool read_spec(struct reader *r)
 
 /* ---- what it is ------------------------------------------------------------------------------ */
 
+/* u32 N | u32 offset[N + 1]: what older writers do not count as bytes of a chunk. */
+static uint64_t table_bytes(uint64_t n)
+{
+    return n > UINT32_MAX ? 0 : 4 * (n + 2);
+}
+
 static bool take_tokens(struct reader *r)
 {
     struct leat_items *t = r->items;
@@ -345,7 +351,7 @@ static bool take_tokens(struct reader *r)
         const uint64_t tokens = f->base, documents = f->samples;
         if (tokens == UINT64_MAX || documents > UINT32_MAX)
             return fail(r, LEAT_E_CORRUPT, "a chunk does not say its tokens");
-        f->base = 4 * (documents + 2);
+        f->base = f->uncounted = table_bytes(documents);
         f->samples = tokens / r->block;
         f->stated = f->decoded;
     }
@@ -355,18 +361,18 @@ static bool take_tokens(struct reader *r)
 /* LitData's reader leaves the decoded chunk-0-0.bin in the place of chunk-0-0.zstd.bin: then that is read. */
 static bool take_decoded(struct reader *r, struct leat_items_file *f)
 {
-    const char *slash = strrchr(f->path, '/'), *end = strstr(slash ? slash : f->path, ".zstd");
-    char *path = end ? leat_strdup(f->path) : NULL;
+    const char *slash = strrchr(f->is.path, '/'), *end = strstr(slash ? slash : f->is.path, ".zstd");
+    char *path = end ? leat_strdup(f->is.path) : NULL;
     if (end && !path)
         return no_memory(r);
     if (end)
-        memmove(path + (end - f->path), end + 5, strlen(end + 5) + 1);
+        memmove(path + (end - f->is.path), end + 5, strlen(end + 5) + 1);
     if (!end || !leat_items_is_there(path)) {
         leat_free(path);
         return true;
     }
-    leat_free(f->path);
-    f->path = path;
+    leat_free(f->is.path);
+    f->is.path = path;
     f->packing = LEAT_ITEMS_PLAIN;
     return true;
 }
@@ -389,6 +395,7 @@ static bool take_items(struct reader *r)
     for (size_t i = 0; i < t->n_files; i++) {
         t->files[i].packing = packing;
         t->files[i].filter = LEAT_FILTER_ZSTD;
+        t->files[i].uncounted = table_bytes(t->files[i].samples);
         t->files[i].base = 0;
         if (packing == LEAT_ITEMS_WHOLE && !take_decoded(r, &t->files[i]))
             return false;

@@ -325,8 +325,8 @@ static bool take_file(struct reader *r)
     const struct shard *s = &r->shard;
     struct leat_items_file *f = leat_items_add_file(r->items, s->raw.name, r->error);
     size_t i = 0;
-    if (f && s->zip.name && !leat_items_is_there(f->path)) { /* else the decoded one is read */
-        leat_free(f->path);
+    if (f && s->zip.name && !leat_items_is_there(f->is.path)) { /* else the decoded one is read */
+        leat_free(f->is.path);
         r->items->n_files--;
         f = leat_items_add_file(r->items, s->zip.name, r->error);
         if (f)

@@ -139,7 +139,7 @@ static int finish(struct leat_tar *t, const struct leat_open_options *options, s
 {
     uint64_t hidden = 0, bare = 0;
     for (size_t i = 0; i < t->n_files; i++) {
-        t->files[i].first = t->source.count;
+        t->files[i].file.first = t->source.count;
         t->source.count += t->files[i].index.count;
         hidden += t->files[i].index.hidden;
         bare += t->files[i].index.bare;
@@ -179,6 +179,9 @@ static int tar_open_files(const char *const *paths, size_t n, const struct leat_
         rc = open_file(&t->files[i], paths[i], options, error);
     }
     if (!rc) {
+        t->all.at = t->files;
+        t->all.each = sizeof *t->files;
+        t->all.n = n;
         t->source.v = &leat_format_tar;
         t->source.path = t->files[0].file.path;
         t->source.fields = t->fields;
@@ -203,12 +206,7 @@ static int tar_open(const char *path, const struct leat_open_options *options, s
 
 struct leat_tar_file *leat_tar_file_of(const struct leat_tar *t, uint64_t sample)
 {
-    size_t from = 0, to = t->n_files;
-    while (to - from > 1) {
-        const size_t middle = from + (to - from) / 2;
-        *(t->files[middle].first <= sample ? &from : &to) = middle;
-    }
-    return &t->files[from];
+    return &t->files[leat_their_files_find(&t->all, sample)];
 }
 
 int leat_tar_find(const struct leat_tar *t, size_t field, uint64_t sample, bool *found, struct leat_tar_member *out,
@@ -217,8 +215,9 @@ int leat_tar_find(const struct leat_tar *t, size_t field, uint64_t sample, bool 
     const struct leat_tar_file *f = leat_tar_file_of(t, sample);
     const uint16_t ending = f->endings[t->origins[field].ending];
     *found = false;
-    return ending == LEAT_TAR_NOT_THERE ? LEAT_OK
-                                        : leat_tar_index_find(&f->index, sample - f->first, ending, found, out, error);
+    return ending == LEAT_TAR_NOT_THERE
+               ? LEAT_OK
+               : leat_tar_index_find(&f->index, sample - f->file.first, ending, found, out, error);
 }
 
 int leat_tar_fail(const struct leat_tar *t, size_t field, uint64_t sample, const struct leat_tar_member *m, int code,
@@ -248,7 +247,7 @@ static int number_of(const struct leat_tar *t, size_t field, uint64_t sample, co
         *row = &there[found];
     else if (!rc && found && leat_tar_form_of(&m) != LEAT_TAR_INTEGER)
         rc = leat_tar_fail(t, field, sample, &m, LEAT_E_DECODE, "it is no whole number in text", error);
-    else if (!rc && found && !(rc = leat_tar_index_number(&f->index, sample - f->first, ending, &number, error)))
+    else if (!rc && found && !(rc = leat_tar_index_number(&f->index, sample - f->file.first, ending, &number, error)))
         *row = &f->index.members[number].number;
     else if (!found)
         *row = &none;
@@ -279,7 +278,7 @@ static int extent_of(struct leat_tar *t, size_t field, uint64_t sample, struct l
     bool found;
     *out = (struct leat_extent){.file = number};
     if (t->origins[field].use == LEAT_TAR_NAME) {
-        const int rc = leat_tar_index_sample(&f->index, sample - f->first, at, error);
+        const int rc = leat_tar_index_sample(&f->index, sample - f->file.first, at, error);
         *out = (struct leat_extent){
             .file = t->n_files + number, .offset = at[0].key, .length = rc ? 0 : strlen(f->index.keys + at[0].key)};
         return rc;
@@ -303,25 +302,18 @@ static int tar_extents(struct leat_source *source, size_t field, const uint64_t 
                        struct leat_extent *extents, size_t *failed, struct leat_error *error)
 {
     struct leat_tar *t = (struct leat_tar *)source;
-    const struct leat_tar_file *looked = NULL;
-    for (size_t i = 0; i < n; i++) {
-        const struct leat_tar_file *f = leat_tar_file_of(t, samples[i]);
-        int rc = f == looked ? LEAT_OK : leat_their_file_check(&f->file, error); /* one look for some values */
-        looked = f;
-        rc = rc ? rc : extent_of(t, field, samples[i], &extents[i], error);
-        if (rc) {
+    int rc = leat_their_files_check(&t->all, samples, n, failed, error);
+    for (size_t i = 0; i < n && !rc; i++)
+        if ((rc = extent_of(t, field, samples[i], &extents[i], error)))
             *failed = i;
-            return rc;
-        }
-    }
-    return LEAT_OK;
+    return rc;
 }
 
 static int tar_file(struct leat_source *source, uint64_t file, struct leat_io_file **out, struct leat_error *error)
 {
     struct leat_tar *t = (struct leat_tar *)source;
     if (file < t->n_files)
-        return leat_their_file_bytes(&t->files[file].file, &t->pace, out, error);
+        return leat_their_file_bytes(&t->files[file].file, &t->all.pace, out, error);
     *out = leat_io_retain(file < 2 * t->n_files ? t->files[file - t->n_files].keys : t->null);
     return LEAT_OK;
 }
@@ -349,28 +341,24 @@ static void tar_keep(struct leat_source *source, size_t field, uint64_t sample, 
 
 static int tar_refresh(struct leat_source *source, struct leat_error *error)
 {
-    struct leat_tar *t = (struct leat_tar *)source;
-    int rc = LEAT_OK;
-    for (size_t i = 0; i < t->n_files && !rc; i++)
-        rc = leat_their_file_look(&t->files[i].file, &t->pace, error);
-    return rc;
+    return leat_their_files_refresh(&((struct leat_tar *)source)->all, error);
+}
+
+static bool tar_expect(const struct leat_source *source, uint64_t sample, const struct leat_extent *extent)
+{
+    return leat_their_files_expect(&((const struct leat_tar *)source)->all, extent);
 }
 
 static int tar_about(struct leat_source *source, struct leat_source_about *out, struct leat_error *error)
 {
-    const struct leat_tar *t = (const struct leat_tar *)source;
-    *out = (struct leat_source_about){.broken = UINT64_MAX};
-    for (size_t i = 0; i < t->n_files; i++)
-        out->bytes += t->files[i].file.size;
+    leat_their_files_about(&((const struct leat_tar *)source)->all, out);
     return LEAT_OK;
 }
 
 static int tar_place(struct leat_source *source, uint64_t sample, struct leat_sample_place *out,
                      struct leat_error *error)
 {
-    const struct leat_tar_file *f = leat_tar_file_of((struct leat_tar *)source, sample);
-    out->path = f->file.path;
-    out->sample = sample - f->first;
+    leat_their_files_place(&((const struct leat_tar *)source)->all, sample, out);
     return LEAT_OK;
 }
 
@@ -385,6 +373,7 @@ const struct leat_source_vtable leat_format_tar = {
     .extents = tar_extents,
     .compute = leat_tar_compute,
     .file = tar_file,
+    .expect = tar_expect,
     .mark = tar_mark,
     .recall = tar_recall,
     .keep = tar_keep,

@@ -14,7 +14,6 @@ struct leat_tar_file {
     struct leat_io_file *keys; /* of the index */
     uint16_t *fields;          /* of its endings: numbers among all files' */
     uint16_t *endings;         /* of those: its own, or NOT_THERE */
-    uint64_t first;            /* sample in the source */
 };
 #define LEAT_TAR_NOT_THERE UINT16_MAX
 
@@ -31,6 +30,7 @@ struct leat_tar_field {
 struct leat_tar {
     struct leat_source source;
     struct leat_tar_file *files;
+    struct leat_their_files all; /* the same */
     size_t n_files, n_endings, n_owned;
     char *endings[LEAT_TAR_ENDINGS];
     struct leat_field fields[2 * LEAT_TAR_ENDINGS + 1];
@@ -38,7 +38,6 @@ struct leat_tar {
     uint8_t storage[2 * LEAT_TAR_ENDINGS + 1];
     char *owned[2 * LEAT_TAR_ENDINGS + 1]; /* names of fields */
     struct leat_io_file *null;             /* the JSON that a sample has which lacks one */
-    struct leat_io_pace pace;
     struct leat_notes notes;
 };
 

@@ -45,7 +45,7 @@ static int make(struct maker *m, size_t field, uint64_t sample, struct leat_valu
         leat_io_release(m->file);
         m->file = NULL;
         m->of = f;
-        if ((rc = leat_their_file_bytes(&f->file, &m->tar->pace, &m->file, error)))
+        if ((rc = leat_their_file_bytes(&f->file, &m->tar->all.pace, &m->file, error)))
             return rc;
     }
     if (!leat_grow(&m->buffer, &m->room, (size_t)n + 1, 1))
@@ -124,7 +124,7 @@ static int sum_sample(struct maker *m, uint64_t i, uint64_t sample[2], struct le
     struct leat_tar_sample at[1];
     struct leat_tar_member member;
     bool found;
-    int rc = leat_tar_index_sample(&f->index, i - f->first, at, error);
+    int rc = leat_tar_index_sample(&f->index, i - f->file.first, at, error);
     for (size_t k = 0; k < t->source.n_fields && !rc; k++) {
         uint64_t sum = 0;
         if (t->fields[k].flags & LEAT_FIELD_DERIVED)

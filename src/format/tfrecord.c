@@ -45,12 +45,7 @@ static bool tfrecord_recognise(const char *path, bool folder, const uint8_t *hea
 
 struct leat_tfrecord_file *leat_tfrecord_file_of(const struct leat_tfrecord *t, uint64_t sample)
 {
-    size_t from = 0, to = t->n_files;
-    while (to - from > 1) {
-        const size_t middle = from + (to - from) / 2;
-        *(t->files[middle].first <= sample ? &from : &to) = middle;
-    }
-    return &t->files[from];
+    return &t->files[leat_their_files_find(&t->all, sample)];
 }
 
 int leat_tfrecord_find(const struct leat_tfrecord *t, size_t field, uint64_t sample, uint64_t *number,
@@ -61,7 +56,7 @@ int leat_tfrecord_find(const struct leat_tfrecord *t, size_t field, uint64_t sam
     *number = UINT64_MAX;
     return column == LEAT_TFRECORD_NOT_THERE
                ? LEAT_OK
-               : leat_places_find(&f->places, sample - f->first, column, number, out, error);
+               : leat_places_find(&f->places, sample - f->file.first, column, number, out, error);
 }
 
 int leat_tfrecord_fail(const struct leat_tfrecord *t, size_t field, uint64_t sample, const struct leat_place *at,
@@ -216,10 +211,13 @@ static int tfrecord_open_files(const char *const *paths, size_t n, const struct 
     for (size_t i = 0; i < n && !rc; i++) {
         struct leat_tfrecord_file *f = &t->files[t->n_files++];
         rc = leat_their_file_open(&f->file, paths[i], &how, &f->places, options, error);
-        f->first = t->source.count;
+        f->file.first = t->source.count;
         t->source.count += f->places.count;
     }
     if (!rc) {
+        t->all.at = t->files;
+        t->all.each = sizeof *t->files;
+        t->all.n = n;
         t->source.v = &leat_format_tfrecord;
         t->source.path = t->files[0].file.path;
         t->source.fields = t->fields;
@@ -300,25 +298,18 @@ static int tfrecord_extents(struct leat_source *source, size_t field, const uint
                             struct leat_extent *extents, size_t *failed, struct leat_error *error)
 {
     struct leat_tfrecord *t = (struct leat_tfrecord *)source;
-    const struct leat_tfrecord_file *looked = NULL;
-    for (size_t i = 0; i < n; i++) {
-        const struct leat_tfrecord_file *f = leat_tfrecord_file_of(t, samples[i]);
-        int rc = f == looked ? LEAT_OK : leat_their_file_check(&f->file, error); /* one look for some values */
-        looked = f;
-        rc = rc ? rc : extent_of(t, field, samples[i], &extents[i], error);
-        if (rc) {
+    int rc = leat_their_files_check(&t->all, samples, n, failed, error);
+    for (size_t i = 0; i < n && !rc; i++)
+        if ((rc = extent_of(t, field, samples[i], &extents[i], error)))
             *failed = i;
-            return rc;
-        }
-    }
-    return LEAT_OK;
+    return rc;
 }
 
 static int tfrecord_file(struct leat_source *source, uint64_t file, struct leat_io_file **out, struct leat_error *error)
 {
     struct leat_tfrecord *t = (struct leat_tfrecord *)source;
     if (file < t->n_files)
-        return leat_their_file_bytes(&t->files[file].file, &t->pace, out, error);
+        return leat_their_file_bytes(&t->files[file].file, &t->all.pace, out, error);
     *out = leat_io_retain(t->null);
     return LEAT_OK;
 }
@@ -350,11 +341,12 @@ static void tfrecord_keep(struct leat_source *source, size_t field, uint64_t sam
 
 static int tfrecord_refresh(struct leat_source *source, struct leat_error *error)
 {
-    struct leat_tfrecord *t = (struct leat_tfrecord *)source;
-    int rc = LEAT_OK;
-    for (size_t i = 0; i < t->n_files && !rc; i++)
-        rc = leat_their_file_look(&t->files[i].file, &t->pace, error);
-    return rc;
+    return leat_their_files_refresh(&((struct leat_tfrecord *)source)->all, error);
+}
+
+static bool tfrecord_expect(const struct leat_source *source, uint64_t sample, const struct leat_extent *extent)
+{
+    return leat_their_files_expect(&((const struct leat_tfrecord *)source)->all, extent);
 }
 
 struct progress {
@@ -399,7 +391,7 @@ static int verify_file(const struct leat_tfrecord_file *f, struct progress *prog
         rc = leat_fail_at(error, LEAT_E_CORRUPT, f->file.path, (int64_t)at.offset,
                           "sample %" PRIu64 ": the records of %s are not those that were there when its index was "
                           "made: restore it, or remove its index",
-                          first_id + f->first + i, f->file.path);
+                          first_id + f->file.first + i, f->file.path);
     return rc                     ? rc
            : tell(progress, 0, 0) ? leat_fail(error, LEAT_E_CANCELLED, "verifying %s was stopped", f->file.path)
                                   : LEAT_OK;
@@ -427,19 +419,14 @@ static int tfrecord_verify(struct leat_source *source, const struct leat_verify_
 
 static int tfrecord_about(struct leat_source *source, struct leat_source_about *out, struct leat_error *error)
 {
-    const struct leat_tfrecord *t = (const struct leat_tfrecord *)source;
-    *out = (struct leat_source_about){.broken = UINT64_MAX};
-    for (size_t i = 0; i < t->n_files; i++)
-        out->bytes += t->files[i].file.size;
+    leat_their_files_about(&((const struct leat_tfrecord *)source)->all, out);
     return LEAT_OK;
 }
 
 static int tfrecord_place(struct leat_source *source, uint64_t sample, struct leat_sample_place *out,
                           struct leat_error *error)
 {
-    const struct leat_tfrecord_file *f = leat_tfrecord_file_of((struct leat_tfrecord *)source, sample);
-    out->path = f->file.path;
-    out->sample = sample - f->first;
+    leat_their_files_place(&((const struct leat_tfrecord *)source)->all, sample, out);
     return LEAT_OK;
 }
 
@@ -454,6 +441,7 @@ const struct leat_source_vtable leat_format_tfrecord = {
     .extents = tfrecord_extents,
     .compute = leat_tfrecord_compute,
     .file = tfrecord_file,
+    .expect = tfrecord_expect,
     .mark = tfrecord_mark,
     .recall = tfrecord_recall,
     .keep = tfrecord_keep,

@@ -16,7 +16,6 @@ struct leat_tfrecord_file {
     struct leat_places places;
     uint16_t *columns; /* of its columns: numbers among all files' */
     uint16_t *own;     /* of those: its own, or NOT_THERE */
-    uint64_t first;    /* sample in the source */
 };
 
 struct leat_tfrecord_origin {
@@ -30,6 +29,7 @@ struct leat_tfrecord_origin {
 struct leat_tfrecord {
     struct leat_source source;
     struct leat_tfrecord_file *files;
+    struct leat_their_files all; /* the same */
     size_t n_files, n_columns;
     struct leat_tfrecord_column columns[LEAT_TFRECORD_COLUMNS]; /* of all files together */
     char *texts[LEAT_TFRECORD_COLUMNS];
@@ -38,7 +38,6 @@ struct leat_tfrecord {
     uint8_t storage[LEAT_TFRECORD_FIELDS];
     char *owned[LEAT_TFRECORD_FIELDS]; /* names of fields */
     struct leat_io_file *null;         /* the JSON that a sample has which lacks one */
-    struct leat_io_pace pace;
     enum leat_recheck recheck;
 };
 

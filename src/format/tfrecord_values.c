@@ -35,7 +35,7 @@ static int read_place(struct maker *m, const struct leat_tfrecord_file *f, const
         leat_io_release(m->file);
         m->file = NULL;
         m->of = NULL;
-        const int rc = leat_their_file_bytes(&f->file, &m->t->pace, &m->file, error);
+        const int rc = leat_their_file_bytes(&f->file, &m->t->all.pace, &m->file, error);
         if (rc)
             return rc;
         m->of = f;

@@ -7,13 +7,32 @@
 #include "base/error.h"
 #include "format/kept.h"
 #include "format/photo_files.h"
+#include "io/handles.h"
 
-enum { PATH = 4096 + 64 };
+enum { PATH = 4096 + 64, LOOKED = 64 };
+
+/* ---- one file -------------------------------------------------------------------------------- */
+
+int leat_their_file_keep(struct leat_their_file *f, struct leat_io_file *file, bool stays, struct leat_error *error)
+{
+    uint64_t size;
+    f->size = file->size;
+    f->mtime_ns = file->mtime_ns;
+    if (stays)
+        leat_handles_count();
+    else if (!leat_handles_take())
+        return LEAT_OK;
+    f->counted = true;
+    f->file = leat_io_retain(file);
+    return leat_io_stamp(file, &f->stamp, &size, error);
+}
 
 void leat_their_file_close(struct leat_their_file *f)
 {
     leat_io_release(f->decoded);
     leat_io_release(f->file);
+    if (f->counted)
+        leat_handles_give_back();
     leat_free(f->path);
 }
 
@@ -27,6 +46,26 @@ int leat_their_file_check(const struct leat_their_file *f, struct leat_error *er
                                    : leat_fail_at(error, LEAT_E_CHANGED, f->path, LEAT_NO_OFFSET,
                                                   "%s was changed after it was opened: open it again", f->path);
 }
+
+int leat_their_file_stored(const struct leat_their_file *f, struct leat_io_pace *pace, struct leat_io_file **out,
+                           struct leat_error *error)
+{
+    if (!f->file)
+        return leat_io_open_listed(f->path, f->size, f->mtime_ns, pace, out, error);
+    *out = leat_io_retain(f->file);
+    return LEAT_OK;
+}
+
+int leat_their_file_bytes(const struct leat_their_file *f, struct leat_io_pace *pace, struct leat_io_file **out,
+                          struct leat_error *error)
+{
+    if (!f->decoded)
+        return leat_their_file_stored(f, pace, out, error);
+    *out = leat_io_retain(f->decoded);
+    return LEAT_OK;
+}
+
+/* ---- with an index --------------------------------------------------------------------------- */
 
 /* Reads the index where it is kept, or makes and keeps it. */
 static int find_index(struct leat_their_file *f, const struct leat_their_index *how, void *index,
@@ -62,44 +101,107 @@ static int find_index(struct leat_their_file *f, const struct leat_their_index *
     return rc;
 }
 
+/* A plain file is opened again when it is read, if there is no room for it to stay open. */
+static void let_go(struct leat_their_file *f)
+{
+    if (f->decoded != f->file || leat_io_is_remote(f->path))
+        return;
+    leat_handles_give_back();
+    if ((f->counted = leat_handles_take()))
+        return;
+    leat_io_release(f->decoded);
+    leat_io_release(f->file);
+    f->decoded = f->file = NULL;
+}
+
 int leat_their_file_open(struct leat_their_file *f, const char *path, const struct leat_their_index *how, void *index,
                          const struct leat_open_options *options, struct leat_error *error)
 {
-    uint64_t size;
+    struct leat_io_file *file;
     *f = (struct leat_their_file){.path = leat_io_is_remote(path) ? leat_strdup(path) : leat_absolute_path(path)};
     if (!f->path)
         return leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", path);
-    int rc = leat_io_open(f->path, &f->file, error);
-    rc = rc ? rc : leat_io_stamp(f->file, &f->stamp, &size, error);
-    rc = rc ? rc : find_index(f, how, index, options, error);
+    int rc = leat_io_open(f->path, &file, error);
     if (rc)
         return rc;
-    f->size = f->file->size;
-    f->mtime_ns = f->file->mtime_ns;
-    if (f->decoded == f->file && !leat_io_is_remote(path)) { /* there may be more of them than open files */
-        leat_io_release(f->decoded);
-        leat_io_release(f->file);
-        f->decoded = f->file = NULL;
+    rc = leat_their_file_keep(f, file, true, error);
+    leat_io_release(file);
+    rc = rc ? rc : find_index(f, how, index, options, error);
+    if (!rc)
+        let_go(f);
+    if (!rc && f->file && f->file->backend->map)
+        f->map = leat_io_map(f->file, NULL);
+    return rc;
+}
+
+/* ---- the files of a source ------------------------------------------------------------------- */
+
+struct leat_their_file *leat_their_files_get(const struct leat_their_files *files, size_t number)
+{
+    return (struct leat_their_file *)(void *)((char *)files->at + number * files->each);
+}
+
+size_t leat_their_files_find(const struct leat_their_files *files, uint64_t sample)
+{
+    size_t from = 0, to = files->n;
+    while (to - from > 1) {
+        const size_t middle = from + (to - from) / 2;
+        *(leat_their_files_get(files, middle)->first <= sample ? &from : &to) = middle;
+    }
+    return from;
+}
+
+int leat_their_files_check(const struct leat_their_files *files, const uint64_t *samples, size_t n, size_t *failed,
+                           struct leat_error *error)
+{
+    const struct leat_their_file *looked[LOOKED] = {NULL};
+    for (size_t i = 0; i < n; i++) {
+        const size_t number = leat_their_files_find(files, samples[i]);
+        const struct leat_their_file *f = leat_their_files_get(files, number);
+        const int rc = f == looked[number % LOOKED] ? LEAT_OK : leat_their_file_check(f, error);
+        if (rc) {
+            *failed = i;
+            return rc;
+        }
+        looked[number % LOOKED] = f;
     }
     return LEAT_OK;
 }
 
-int leat_their_file_bytes(const struct leat_their_file *f, struct leat_io_pace *pace, struct leat_io_file **out,
-                          struct leat_error *error)
+bool leat_their_files_expect(const struct leat_their_files *files, const struct leat_extent *e)
 {
-    if (!f->decoded)
-        return leat_io_open_listed(f->path, f->size, f->mtime_ns, pace, out, error);
-    *out = leat_io_retain(f->decoded);
-    return LEAT_OK;
+    const struct leat_their_file *f = e->file < files->n ? leat_their_files_get(files, (size_t)e->file) : NULL;
+    const struct leat_io_file *bytes = f ? f->decoded ? f->decoded : f->file : NULL;
+    return bytes && leat_io_expect(bytes, e->offset - e->before, e->before + e->length + e->after);
 }
 
-int leat_their_file_look(const struct leat_their_file *f, struct leat_io_pace *pace, struct leat_error *error)
+int leat_their_files_refresh(struct leat_their_files *files, struct leat_error *error)
 {
-    struct leat_io_file *file = NULL;
-    if (f->file)
-        return leat_their_file_check(f, error);
-    int rc = leat_their_file_bytes(f, pace, &file, error);
-    rc = rc ? rc : leat_io_read(file, 0, 0, NULL, error); /* reading nothing looks at it, too */
-    leat_io_release(file);
+    int rc = LEAT_OK;
+    for (size_t i = 0; i < files->n && !rc; i++) {
+        const struct leat_their_file *f = leat_their_files_get(files, i);
+        struct leat_io_file *file = NULL;
+        if (f->file) {
+            rc = leat_their_file_check(f, error);
+            continue;
+        }
+        rc = leat_their_file_stored(f, &files->pace, &file, error);
+        rc = rc ? rc : leat_io_read(file, 0, 0, NULL, error); /* reading nothing looks at it, too */
+        leat_io_release(file);
+    }
     return rc;
+}
+
+void leat_their_files_about(const struct leat_their_files *files, struct leat_source_about *out)
+{
+    *out = (struct leat_source_about){.broken = UINT64_MAX};
+    for (size_t i = 0; i < files->n; i++)
+        out->bytes += leat_their_files_get(files, i)->size;
+}
+
+void leat_their_files_place(const struct leat_their_files *files, uint64_t sample, struct leat_sample_place *out)
+{
+    const struct leat_their_file *f = leat_their_files_get(files, leat_their_files_find(files, sample));
+    out->path = f->path;
+    out->sample = sample - f->first;
 }

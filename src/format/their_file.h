@@ -1,19 +1,45 @@
 /*
- * A file of others that may be compressed, with an index of its decoded bytes that one pass over it makes and that is
- * kept: the way in which it is opened, and told when it has changed.
+ * Files of others that are one data set together (tars, files of records, shards): how each is opened, kept open, read,
+ * and told when it has changed.
+ *
+ *     few of them     kept open, and mapped where that can be: its size and times are compared as values are located
+ *     more of them    opened when they are read, which compares size and time of modification
+ *     compressed      kept open; the decoded bytes are another file
+ *
+ * io/handles.h says how many a few are.
  */
 #ifndef LEAT_FORMAT_THEIR_FILE_H
 #define LEAT_FORMAT_THEIR_FILE_H
 
 #include "format/compressed.h"
+#include "format/source.h"
 
 struct leat_their_file {
-    char *path;                /* absolute, unless it is remote */
-    struct leat_io_file *file; /* as it is stored; NULL: it is opened when it is read, as there may be many */
-    struct leat_io_file *decoded;
+    char *path;                   /* absolute, unless it is remote */
+    struct leat_io_file *file;    /* as it is stored; NULL: it is opened when it is read */
+    struct leat_io_file *decoded; /* the bytes that values lie in; NULL likewise */
+    const uint8_t *map;           /* of `file`, if it is mapped */
     uint64_t size, stamp;
     int64_t mtime_ns;
+    uint64_t first; /* its first sample in the source */
+    bool counted;   /* among the files that stay open */
 };
+
+/* ---- one file ---- */
+
+/* Notes what `file`, which is f->path opened, is, and keeps it open if there is room, or it has to stay. IO. */
+int leat_their_file_keep(struct leat_their_file *f, struct leat_io_file *file, bool stays, struct leat_error *error);
+void leat_their_file_close(struct leat_their_file *f);
+/* CHANGED: a file that is kept open is another one by now. */
+int leat_their_file_check(const struct leat_their_file *f, struct leat_error *error);
+/* The bytes that values lie in, released by the caller; opened when they are read. NOMEM. */
+int leat_their_file_bytes(const struct leat_their_file *f, struct leat_io_pace *pace, struct leat_io_file **out,
+                          struct leat_error *error);
+/* The stored bytes likewise. */
+int leat_their_file_stored(const struct leat_their_file *f, struct leat_io_pace *pace, struct leat_io_file **out,
+                           struct leat_error *error);
+
+/* ---- with an index that one pass over the decoded bytes makes, and that is kept ---- */
 
 /* What an index says of a compressed file: n_frames + 1 frames. */
 struct leat_their_frames {
@@ -28,17 +54,28 @@ struct leat_their_index {
     void (*save)(void *index, const char *place, struct leat_io_file *source);
     void (*destroy)(void *index);
 };
-
 /* Opens it: loads its index, or makes and keeps it. The caller closes it in any case. */
 int leat_their_file_open(struct leat_their_file *f, const char *path, const struct leat_their_index *how, void *index,
                          const struct leat_open_options *options, struct leat_error *error);
-void leat_their_file_close(struct leat_their_file *f);
-/* CHANGED: a file that is kept open is another one by now. */
-int leat_their_file_check(const struct leat_their_file *f, struct leat_error *error);
-/* The same of any, which reads nothing of it. */
-int leat_their_file_look(const struct leat_their_file *f, struct leat_io_pace *pace, struct leat_error *error);
-/* Its decoded bytes, released by the caller; opened when they are read. NOMEM. */
-int leat_their_file_bytes(const struct leat_their_file *f, struct leat_io_pace *pace, struct leat_io_file **out,
-                          struct leat_error *error);
+
+/* ---- the files of a source ---- */
+
+/* An array of structs that begin with a leat_their_file, in the order of their samples. */
+struct leat_their_files {
+    void *at;
+    size_t each, n;
+    struct leat_io_pace pace;
+};
+struct leat_their_file *leat_their_files_get(const struct leat_their_files *files, size_t number);
+/* The number of the file that has a sample. */
+size_t leat_their_files_find(const struct leat_their_files *files, uint64_t sample);
+/* Checks the files of samples, each once or a few times. *failed: the index of the sample whose file is CHANGED. */
+int leat_their_files_check(const struct leat_their_files *files, const uint64_t *samples, size_t n, size_t *failed,
+                           struct leat_error *error);
+/* As leat_source's `expect`, `refresh`, `about` and `place`. */
+bool leat_their_files_expect(const struct leat_their_files *files, const struct leat_extent *extent);
+int leat_their_files_refresh(struct leat_their_files *files, struct leat_error *error);
+void leat_their_files_about(const struct leat_their_files *files, struct leat_source_about *out);
+void leat_their_files_place(const struct leat_their_files *files, uint64_t sample, struct leat_sample_place *out);
 
 #endif

@@ -7,6 +7,7 @@ import importlib.util
 import io
 import logging
 import os
+import resource
 import shutil
 import signal
 import tempfile
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 import script_support
+import tfrecord_made
 from hypothesis import settings
 
 import leat
@@ -286,3 +288,19 @@ def cluster(held_cluster: Any) -> Any:
     while len(held_cluster.nodes) < 2:
         held_cluster.nodes.append(held_cluster.add_node())
     return held_cluster
+
+
+@pytest.fixture
+def no_file_stays_open(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Data sets open the files of others when they read them, as if there were too many to stay open."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limit = max(map(int, os.listdir("/proc/self/fd"))) + 64
+    path = tmp_path_factory.mktemp("open") / "a.tfrecord"
+    path.write_bytes(tfrecord_made.records([{"a": 1}]))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+    try:
+        held = [leat.open(path) for _ in range(limit // 2 + 1)]  # half of the limit stays open
+        yield
+        del held
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -180,6 +180,7 @@ def test_odd_messages_are_read_as_protobuf_says(tmp_path: Path) -> None:
 # ---- the index -----------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("no_file_stays_open")
 def test_bytes_that_change_are_noticed_when_they_are_read(tmp_path: Path) -> None:
     made = rows(tmp_path)
     path = write(tmp_path / "a.tfrecord", records(made))
@@ -205,6 +206,17 @@ def test_bytes_that_change_are_noticed_when_they_are_read(tmp_path: Path) -> Non
     leat.open(write(path, data), index_dir=tmp_path / "kept")
     assert subprocess.run(verify, capture_output=True, check=False).returncode == 0
     assert [p.name.split("-")[0] for p in (tmp_path / "kept").iterdir() if "leat-index" in p.name] == ["a.tfrecord"]
+
+
+def test_a_file_that_stays_open_is_looked_at_before_it_is_read(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tfrecord", records([{"x": b"one"}, {"x": b"two"}]))
+    ds = leat.open(path, fields={"x": "str"})
+    assert ds[0]["x"] == "one"
+    data, when = path.read_bytes(), path.stat().st_mtime_ns
+    write(path, data[:-1] + bytes([data[-1] ^ 1]))
+    os.utime(path, ns=(when, when))  # the time of the last change of any kind is another one all the same
+    with pytest.raises(leat.Error, match=r"a\.tfrecord was changed after it was opened"):
+        ds.select([1]).stored(0, "x")
 
 
 # ---- files that lie ------------------------------------------------------------------------------
