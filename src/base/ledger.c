@@ -52,7 +52,7 @@ bool leat_ledger_fits(uint64_t bytes)
     return bytes <= leat_memory_left();
 }
 
-bool leat_ledger_is_over(void)
+bool leat_ledger_is_over(uint64_t more)
 {
-    return !leat_ledger_fits(leat_ledger_used(LEAT_OF_BLOCKS) + leat_ledger_used(LEAT_OF_PHOTOS));
+    return !leat_ledger_fits(leat_ledger_used(LEAT_OF_BLOCKS) + leat_ledger_used(LEAT_OF_PHOTOS) + more);
 }

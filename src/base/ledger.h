@@ -34,6 +34,6 @@ void leat_ledger_open(void);
 /* Whether loaders and workers may take `bytes` more. */
 bool leat_ledger_fits(uint64_t bytes);
 /* Whether all together use more than is allowed. */
-bool leat_ledger_is_over(void);
+bool leat_ledger_is_over(uint64_t more);
 
 #endif

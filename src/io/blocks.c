@@ -104,14 +104,17 @@ static uint64_t budget(void)
     return leat_blocks_budget(cache.budget);
 }
 
-static bool is_full(void)
+/* Whether `more` bytes do not fit. */
+static bool is_full(uint64_t more)
 {
-    return cache.bytes > budget() || (cache.bytes > budget() / 4 && leat_ledger_is_over());
+    const uint64_t bytes = cache.bytes + more;
+    return bytes > budget() || (bytes > budget() / 4 && leat_ledger_is_over(more));
 }
 
-static void evict(void)
+/* Makes room for `more` bytes. */
+static void evict(uint64_t more)
 {
-    for (struct entry *e = cache.list.previous, *previous; e != &cache.list && is_full(); e = previous) {
+    for (struct entry *e = cache.list.previous, *previous; e != &cache.list && is_full(more); e = previous) {
         previous = e->previous;
         if (!e->pins)
             drop(e);
@@ -243,7 +246,7 @@ static void put_back(struct entry *e)
     pthread_mutex_lock(&cache.lock);
     if (!--e->pins && !e->slot)
         drop(e);
-    evict();
+    evict(0);
     pthread_mutex_unlock(&cache.lock);
 }
 
@@ -267,6 +270,7 @@ static struct filling *new_filling(struct blocks_file *f, size_t block)
     struct filling *t = leat_alloc(sizeof *t);
     struct entry *e = leat_new(struct entry);
     uint64_t begin = start_of(f, block), bytes = start_of(f, block + 1) - begin;
+    evict(bytes); /* before there are more of them */
     uint8_t *data = bytes < SIZE_MAX ? leat_alloc((size_t)bytes + 1) : NULL;
     if (!t || !e || !data) {
         leat_free(t);
@@ -281,7 +285,6 @@ static struct filling *new_filling(struct blocks_file *f, size_t block)
     leat_ledger_take(LEAT_OF_BLOCKS, bytes);
     cache.filling += bytes;
     cache.count++;
-    evict();
     leat_io_retain(&f->file);
     memset(&t->read, 0, offsetof(struct leat_io_request, error));
     leat_error_clear(&t->read.error);
@@ -407,7 +410,7 @@ static void settle(struct leat_pin *pins, const size_t *own, size_t n_own, const
         cache.bytes += e->bytes;
         leat_ledger_take(LEAT_OF_BLOCKS, e->bytes);
     }
-    evict();
+    evict(0);
     pthread_cond_broadcast(&cache.decoded);
 }
 
@@ -490,7 +493,7 @@ void leat_blocks_unpin(struct leat_pin *pins, size_t n)
             drop(e);
         pins[i].entry = NULL;
     }
-    evict();
+    evict(0);
     pthread_mutex_unlock(&cache.lock);
 }
 

@@ -214,7 +214,7 @@ static struct spare *find_spare(struct leat_decoded *s, uint64_t bytes)
 
 static bool has_place(const struct leat_decoded *s, uint64_t bytes)
 {
-    return s->bytes <= s->max_bytes - bytes && !leat_ledger_is_over();
+    return s->bytes <= s->max_bytes - bytes && !leat_ledger_is_over(0);
 }
 
 /* Makes place for so many bytes: spare memory goes first, then photos from the oldest on. */

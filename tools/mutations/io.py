@@ -25,6 +25,13 @@ MUTATIONS = [
         ("c:io/gzip",),
     ),
     Mutation(
+        "memory for a block is taken before there is room for it",
+        "src/io/blocks.c",
+        "    evict(bytes); /* before there are more of them */\n",
+        "",
+        ("c:io/blocks",),
+    ),
+    Mutation(
         "a block is evicted while bytes are copied from it",
         "src/io/blocks.c",
         "        previous = e->previous;\n        if (!e->pins)\n            drop(e);",
@@ -125,8 +132,8 @@ MUTATIONS = [
     Mutation(
         "blocks stay in the cache though loaders use what the process may",
         "src/io/blocks.c",
-        "cache.bytes > budget() || (cache.bytes > budget() / 4 && leat_ledger_is_over())",
-        "cache.bytes > budget()",
+        "bytes > budget() || (bytes > budget() / 4 && leat_ledger_is_over(more))",
+        "bytes > budget()",
         ("c:io/blocks",),
     ),
     Mutation(

@@ -25,14 +25,14 @@ TEST(blocks_and_photos_give_way)
 {
     const uint64_t allowed = leat_ledger_allowed();
     leat_ledger_take(LEAT_OF_BLOCKS, allowed);
-    assert_true(!leat_ledger_is_over() && leat_ledger_fits(allowed));
+    assert_true(!leat_ledger_is_over(0) && leat_ledger_fits(allowed));
     leat_ledger_take(LEAT_OF_LOADERS, 1);
-    assert_true(leat_ledger_is_over());
+    assert_true(leat_ledger_is_over(0));
     leat_ledger_give(LEAT_OF_BLOCKS, 2);
     leat_ledger_take(LEAT_OF_PHOTOS, 1);
-    assert_true(!leat_ledger_is_over());
+    assert_true(!leat_ledger_is_over(0));
     leat_ledger_take(LEAT_OF_PHOTOS, 1);
-    assert_true(leat_ledger_is_over());
+    assert_true(leat_ledger_is_over(0));
     leat_ledger_forget(LEAT_OF_PHOTOS);
     leat_ledger_forget(LEAT_OF_BLOCKS);
     leat_ledger_forget(LEAT_OF_LOADERS);

@@ -87,6 +87,31 @@ TEST(reads_of_any_blocks_have_the_bytes_of_the_file_whatever_the_cache_holds)
     test_blocks_budget = 0;
 }
 
+static uint64_t most_held; /* bytes of blocks when memory for another one was asked for */
+
+static void *allocate_and_note(size_t bytes)
+{
+    const uint64_t held = leat_ledger_used(LEAT_OF_BLOCKS);
+    if (bytes == BLOCK + 1 && held > most_held)
+        most_held = held;
+    return malloc(bytes);
+}
+
+TEST(room_for_a_block_is_made_before_its_memory_is_taken)
+{
+    struct leat_error error;
+    struct leat_io_file *file = open_blocks();
+    test_blocks_budget = 4 * BLOCK;
+    most_held = 0;
+    test_allocator.allocate = allocate_and_note;
+    for (uint64_t i = 0; i < 10; i++)
+        assert_ok(leat_io_read(file, i * BLOCK, 10, got[1], &error));
+    test_allocator.allocate = malloc;
+    assert_int_equal(most_held, 3 * BLOCK);
+    test_blocks_budget = 0;
+    leat_io_release(file);
+}
+
 TEST(blocks_are_dropped_where_loaders_use_what_the_process_may)
 {
     struct leat_error error;
