@@ -20,6 +20,7 @@ struct verify {
     const char *path; /* the one of them that is read */
     uint64_t faults;  /* of it */
     atomic_ullong bytes, total;
+    uint64_t block;
     unsigned threads;
     bool quiet;
     char of_values[33]; /* the fingerprint of the values of a file that has that of its source; else "" */
@@ -28,6 +29,8 @@ struct verify {
 static const struct cli_option options[] = {
     {"num-threads", "N", "threads that read; default: as many as this process may use", CLI_UNSIGNED,
      .at = offsetof(struct verify, threads), 1, 4096},
+    {"block", "N", "of tokens of LitData: so many are a sample", CLI_U64, .at = offsetof(struct verify, block), 1,
+     INT64_MAX},
     {"quiet", NULL, "print the faults only: no progress, no last line", CLI_SET, .at = offsetof(struct verify, quiet)},
 };
 
@@ -61,11 +64,13 @@ static void read_progress(void *user, struct cli_progress_state *state)
     snprintf(state->note, sizeof state->note, "%s of %s", cli_bytes(state->bytes, a), cli_bytes(state->total_bytes, b));
 }
 
-/* A folder has no checksums. */
+/* A folder has no checksums, but for those in the index.json of MDS. */
 static const char *outcome(const char *path)
 {
+    char index[4096];
     struct stat st;
-    return !stat(path, &st) && S_ISDIR(st.st_mode)
+    snprintf(index, sizeof index, "%s/index.json", path);
+    return !stat(path, &st) && S_ISDIR(st.st_mode) && stat(index, &st)
                ? "every file was read, but a folder has no checksums to compare with"
                : "whole";
 }
@@ -151,12 +156,12 @@ static void look_at_source(struct verify *verify, const struct leat_dataset *dat
     json_decref(about);
 }
 
-/* For a file whose bytes are whole. An exit code. */
+/* For a file whose bytes are whole (not for tokens of LitData). An exit code. */
 static int look_at(struct verify *verify)
 {
     int exit_code = CLI_EXIT_OK;
     struct stat st;
-    if (!stat(verify->path, &st) && S_ISDIR(st.st_mode))
+    if (verify->block || (!stat(verify->path, &st) && S_ISDIR(st.st_mode)))
         return CLI_EXIT_OK;
     struct leat_dataset *dataset = cli_open(verify->command, verify->path, NULL, &exit_code);
     if (!dataset)
@@ -171,7 +176,7 @@ static int verify_one(struct verify *verify)
 {
     const struct cli_command *command = verify->command;
     struct leat_error error;
-    struct leat_verify_options wish = {sizeof wish, verify->threads, on_fault, on_progress, verify};
+    struct leat_verify_options wish = {sizeof wish, verify->threads, on_fault, on_progress, verify, verify->block};
     struct cli_progress_options drawing = {
         .verb = "verifying", .read = read_progress, .user = verify, .quiet = verify->quiet};
     struct cli_progress *progress = cli_progress_start(&drawing);

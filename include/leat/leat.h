@@ -645,6 +645,7 @@ struct leat_verify_options {
     int (*report)(void *user, const struct leat_error *fault);
     int (*progress)(void *user, uint64_t bytes, uint64_t total_bytes);
     void *user;
+    uint64_t block; /* of tokens of LitData: so many are a sample; 0: it is no such data set */
 };
 LEAT_API int leat_verify(const char *path, const struct leat_verify_options *options, struct leat_error *error);
 

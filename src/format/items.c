@@ -126,14 +126,9 @@ struct leat_item_column *leat_items_add_column(struct leat_items *t, const char 
                      LEAT_ITEM_COLUMNS);
         return NULL;
     }
-    if (!leat_field_name_add(is, name, strlen(name))) {
-        leat_fail_at(error, LEAT_E_FORMAT, t->index_path, LEAT_NO_OFFSET,
-                     "%s: the name of the column \"%s...\" is longer than %d bytes", t->index_path, is,
-                     LEAT_FIELD_NAME - 1);
-        return NULL;
-    }
+    const bool fits = leat_field_name_add(is, name, strlen(name));
     for (size_t k = 0; k < t->n_columns; k++)
-        if (!strcmp(t->columns[k].name, is)) {
+        if (fits && !t->columns[k].nameless && !strcmp(t->columns[k].name, is)) {
             leat_fail_at(error, LEAT_E_FORMAT, t->index_path, LEAT_NO_OFFSET, "%s has two columns \"%s\"",
                          t->index_path, is);
             return NULL;
@@ -143,7 +138,7 @@ struct leat_item_column *leat_items_add_column(struct leat_items *t, const char 
         return NULL;
     }
     struct leat_item_column *c = &t->columns[t->n_columns++];
-    *c = (struct leat_item_column){.form = LEAT_ITEM_OTHER};
+    *c = (struct leat_item_column){.form = LEAT_ITEM_OTHER, .nameless = !fits};
     snprintf(c->name, sizeof c->name, "%s", is);
     snprintf(c->encoding, sizeof c->encoding, "%s", encoding);
     return c;

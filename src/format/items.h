@@ -49,6 +49,7 @@ struct leat_item_column {
     struct leat_field type;
     uint64_t fixed; /* bytes; 0: they vary */
     bool sized;     /* its size stands before the bodies */
+    bool nameless;  /* its name, of which `name` is the beginning, is longer than that of a field */
     /* set by leat_items_open: */
     size_t part;   /* its first one, if it varies */
     uint64_t skip; /* bytes from the end of the part before that to its body */
@@ -153,7 +154,7 @@ int leat_items_new(const char *path, const struct leat_source_vtable *v, struct 
 struct leat_items_file *leat_items_add_file(struct leat_items *items, const char *name, struct leat_error *error);
 /* Whether a file of that path is on this machine. */
 bool leat_items_is_there(const char *path);
-/* A column; its name becomes one of a field. NULL likewise. */
+/* A column; its name becomes one of a field, if that may be so long. NULL likewise. */
 struct leat_item_column *leat_items_add_column(struct leat_items *items, const char *name, const char *encoding,
                                                struct leat_error *error);
 /* Does the rest, once files and columns are known. Closes `items` if it fails. */
@@ -164,8 +165,8 @@ void leat_items_close(struct leat_source *source);
 #define LEAT_ITEMS_FUNCTIONS                                                                                           \
     .takes_fields = true, .close = leat_items_close, .rows = leat_items_rows, .extents = leat_items_extents,           \
     .compute = leat_items_compute, .file = leat_items_file_of, .expect = leat_items_expect, .mark = leat_items_mark,   \
-    .recall = leat_items_recall, .keep = leat_items_keep, .refresh = leat_items_refresh, .about = leat_items_about,    \
-    .place = leat_items_place_of
+    .recall = leat_items_recall, .keep = leat_items_keep, .refresh = leat_items_refresh, .verify = leat_items_verify,  \
+    .about = leat_items_about, .place = leat_items_place_of
 int leat_items_rows(struct leat_source *source, size_t field, const uint64_t *samples, size_t n, void *cold,
                     const void **rows, size_t *failed, struct leat_error *error);
 int leat_items_extents(struct leat_source *source, size_t field, const uint64_t *samples, size_t n,
@@ -220,6 +221,11 @@ int leat_items_find_index(struct leat_items *items, const struct leat_open_optio
 /* Keeps it, if it can be. */
 void leat_items_save_index(struct leat_items *items, const struct leat_open_options *options);
 void leat_items_index_destroy(struct leat_items_index *index);
+
+/* As `verify`: compares the hashes of all files, and decodes those that are compressed. UNSUPPORTED: a file has neither
+ * hashes nor frames. */
+int leat_items_verify(struct leat_source *source, const struct leat_verify_options *options, uint64_t first_id,
+                      struct leat_error *error);
 
 /* items_values.c */
 /* Reads the header of an array: its column's shape, the bytes of the header in *header, and `first`. NULL, or what is

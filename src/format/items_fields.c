@@ -116,6 +116,11 @@ static int add(struct make *m, size_t column, const struct leat_field *wish)
     struct leat_items *t = m->items;
     const size_t n = t->source.n_fields;
     enum leat_item_use use;
+    if (t->columns[column].nameless)
+        return leat_fail_at(m->error, LEAT_E_FORMAT, t->index_path, LEAT_NO_OFFSET,
+                            "%s: the name of the column \"%s...\" is longer than %d bytes: name the fields to take "
+                            "without it, as in fields=[...]",
+                            t->index_path, t->columns[column].name, LEAT_FIELD_NAME - 1);
     t->fields[n] = (struct leat_field){.name = t->columns[column].name, .dtype = LEAT_U8};
     const int rc = type_of(m, column, wish, &t->fields[n], &use);
     if (rc)
@@ -133,7 +138,7 @@ static int add_chosen(struct make *m, const struct leat_field *wish)
 {
     const struct leat_items *t = m->items;
     size_t k = 0;
-    while (k < t->n_columns && strcmp(t->columns[k].name, wish->name) != 0)
+    while (k < t->n_columns && (t->columns[k].nameless || strcmp(t->columns[k].name, wish->name) != 0))
         k++;
     return k < t->n_columns ? add(m, k, wish)
                             : leat_fail(m->error, LEAT_E_INVALID, "%s has no column \"%s\", which fields names",

@@ -344,6 +344,55 @@ static int begin_file(struct maker *m, struct leat_items_kept_file *kept)
     return rc || m->offsets || m->items->stride ? rc : read_table(m);
 }
 
+/* ---- verifying ------------------------------------------------------------------------------- */
+
+/* Reads all decoded bytes of a file, which tells what its frames say of themselves. */
+static int read_through(struct leat_io_file *file, struct leat_error *error)
+{
+    struct leat_items_window w = {.file = leat_io_retain(file)};
+    const uint8_t *bytes;
+    int rc = LEAT_OK;
+    for (uint64_t at = 0; at < file->size && !rc; at += LEAT_ITEMS_WINDOW) {
+        const uint64_t left = file->size - at;
+        rc = leat_items_window_get(&w, at, left < LEAT_ITEMS_WINDOW ? left : LEAT_ITEMS_WINDOW, &bytes, error);
+    }
+    leat_items_window_end(&w);
+    return rc;
+}
+
+static int verify_file(struct leat_source *source, size_t number, struct leat_their_verifying *verifying,
+                       struct leat_error *error)
+{
+    struct leat_items *t = (struct leat_items *)source;
+    struct leat_items_file *f = &t->files[number];
+    const struct leat_items_kept_file *k = &t->index.files[number];
+    const struct maker m = {.items = t, .error = error, .file = f};
+    struct leat_io_file *stored = NULL, *decoded = NULL;
+    int rc = leat_io_open(f->is.path, &stored, error);
+    if (!rc && stored->size != f->is.size)
+        rc = leat_fail_at(error, LEAT_E_CHANGED, f->is.path, LEAT_NO_OFFSET,
+                          "%s was changed after it was opened: open it again", f->is.path);
+    rc = rc ? rc : check_hashes(&m, stored, false);
+    if (!rc && f->packing) {
+        rc = leat_items_open_frames(f, stored, t->index.frames + k->frame, k->n_frames, &decoded, error);
+        rc = rc ? rc : read_through(decoded, error);
+        rc = rc ? rc : check_hashes(&m, decoded, true);
+        leat_io_release(decoded);
+    }
+    leat_io_release(stored);
+    return rc;
+}
+
+int leat_items_verify(struct leat_source *source, const struct leat_verify_options *options, uint64_t first_id,
+                      struct leat_error *error)
+{
+    const struct leat_items *t = (const struct leat_items *)source;
+    for (size_t i = 0; i < t->n_files; i++)
+        if (!t->files[i].n_hashes && !t->files[i].packing)
+            return leat_source_fail_unsummed(source, t->files[i].is.path, error);
+    return leat_their_files_verify(&t->all, source, options, first_id, verify_file, error);
+}
+
 /* ---- items ----------------------------------------------------------------------------------- */
 
 /* What the body of a column, `length` bytes at `at`, says of the column; *header: bytes of its header. */

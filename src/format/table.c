@@ -257,6 +257,12 @@ int leat_source_check(const struct leat_source *source, struct leat_error *error
     return LEAT_OK;
 }
 
+int leat_source_fail_unsummed(const struct leat_source *source, const char *path, struct leat_error *error)
+{
+    return leat_fail_at(error, LEAT_E_UNSUPPORTED, path, LEAT_NO_OFFSET,
+                        "data of format '%s' carry no checksums: pack them first", source->v->name);
+}
+
 int leat_source_tell_fault(const struct leat_verify_options *options, const struct leat_error *fault, const char *path,
                            uint64_t *faults, struct leat_error *error)
 {

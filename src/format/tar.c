@@ -349,6 +349,57 @@ static bool tar_expect(const struct leat_source *source, uint64_t sample, const 
     return leat_their_files_expect(&((const struct leat_tar *)source)->all, extent);
 }
 
+struct passing {
+    struct leat_their_verifying *verifying;
+    const struct leat_tar_file *file;
+    uint64_t seen;
+};
+
+static int pass(void *user, const uint8_t *bytes, size_t n, struct leat_error *error)
+{
+    struct passing *p = user;
+    const uint64_t all = p->file->index.bytes, done = p->seen += n;
+    const double part = all && done < all ? (double)done / (double)all : 1;
+    return leat_their_verifying_tell(p->verifying, (uint64_t)(part * (double)p->file->file.size), 0)
+               ? leat_fail(error, LEAT_E_CANCELLED, "verifying %s was stopped", p->file->file.path)
+               : LEAT_OK;
+}
+
+static bool is_compressed(const struct leat_tar_file *f)
+{
+    return f->file.decoded != f->file.file;
+}
+
+/* A compressed one is decoded to its end, which compares the checksums of gzip and zstd. */
+static int verify_file(struct leat_source *source, size_t number, struct leat_their_verifying *verifying,
+                       struct leat_error *error)
+{
+    const struct leat_tar_file *f = &((const struct leat_tar *)source)->files[number];
+    struct passing passing = {.verifying = verifying, .file = f};
+    enum leat_compression compression;
+    struct leat_io_file *file = NULL;
+    int rc = leat_io_open(f->file.path, &file, error);
+    rc = rc ? rc : leat_compression_of(file, &compression, error);
+    rc = rc ? rc : leat_compressed_pass(file, compression, pass, &passing, error);
+    leat_io_release(file);
+    return rc || passing.seen == f->index.bytes
+               ? rc
+               : leat_fail_at(error, LEAT_E_CORRUPT, f->file.path, LEAT_NO_OFFSET,
+                              "%s decodes to %" PRIu64 " bytes, and had %" PRIu64 " when its index was made: restore "
+                              "it, or remove its index",
+                              f->file.path, passing.seen, f->index.bytes);
+}
+
+static int tar_verify(struct leat_source *source, const struct leat_verify_options *options, uint64_t first_id,
+                      struct leat_error *error)
+{
+    const struct leat_tar *t = (const struct leat_tar *)source;
+    for (size_t i = 0; i < t->n_files; i++)
+        if (!is_compressed(&t->files[i]))
+            return leat_source_fail_unsummed(source, t->files[i].file.path, error);
+    return leat_their_files_verify(&t->all, source, options, first_id, verify_file, error);
+}
+
 static int tar_about(struct leat_source *source, struct leat_source_about *out, struct leat_error *error)
 {
     leat_their_files_about(&((const struct leat_tar *)source)->all, out);
@@ -378,6 +429,7 @@ const struct leat_source_vtable leat_format_tar = {
     .recall = tar_recall,
     .keep = tar_keep,
     .refresh = tar_refresh,
+    .verify = tar_verify,
     .about = tar_about,
     .place = tar_place,
 };

@@ -349,23 +349,13 @@ static bool tfrecord_expect(const struct leat_source *source, uint64_t sample, c
     return leat_their_files_expect(&((const struct leat_tfrecord *)source)->all, extent);
 }
 
-struct progress {
-    const struct leat_verify_options *options;
-    uint64_t before, total;
-};
-
-static int tell(void *user, uint64_t done, uint64_t total)
-{
-    const struct progress *p = user;
-    return p->options->progress ? p->options->progress(p->options->user, p->before + done, p->total) : 0;
-}
-
 /* Makes the places again, which compares all checksums, and compares them. */
-static int verify_file(const struct leat_tfrecord_file *f, struct progress *progress, uint64_t first_id,
+static int verify_file(struct leat_source *source, size_t file_number, struct leat_their_verifying *verifying,
                        struct leat_error *error)
 {
+    const struct leat_tfrecord_file *f = &((const struct leat_tfrecord *)source)->files[file_number];
     struct leat_io_file *file = NULL;
-    struct leat_tfrecord_making making = {.alone = true, .progress = tell, .user = progress};
+    struct leat_tfrecord_making making = {.alone = true, .progress = leat_their_verifying_tell, .user = verifying};
     struct leat_compressed none;
     struct leat_places now;
     struct leat_place at = {0};
@@ -386,35 +376,18 @@ static int verify_file(const struct leat_tfrecord_file *f, struct progress *prog
         same = !rc && number == k && !memcmp(&at, &now.at[k], sizeof at);
     }
     leat_places_destroy(&now);
-    progress->before += f->file.size;
-    if (!rc && !same)
-        rc = leat_fail_at(error, LEAT_E_CORRUPT, f->file.path, (int64_t)at.offset,
-                          "sample %" PRIu64 ": the records of %s are not those that were there when its index was "
-                          "made: restore it, or remove its index",
-                          first_id + f->file.first + i, f->file.path);
-    return rc                     ? rc
-           : tell(progress, 0, 0) ? leat_fail(error, LEAT_E_CANCELLED, "verifying %s was stopped", f->file.path)
-                                  : LEAT_OK;
+    return rc || same ? rc
+                      : leat_fail_at(error, LEAT_E_CORRUPT, f->file.path, (int64_t)at.offset,
+                                     "sample %" PRIu64 ": the records of %s are not those that were there when its "
+                                     "index was made: restore it, or remove its index",
+                                     verifying->first_id + f->file.first + i, f->file.path);
 }
 
 static int tfrecord_verify(struct leat_source *source, const struct leat_verify_options *options, uint64_t first_id,
                            struct leat_error *error)
 {
-    const struct leat_tfrecord *t = (const struct leat_tfrecord *)source;
-    struct progress progress = {.options = options};
-    struct leat_error fault;
-    uint64_t faults = 0;
-    int rc = LEAT_OK;
-    for (size_t i = 0; i < t->n_files; i++)
-        progress.total += t->files[i].file.size;
-    for (size_t i = 0; i < t->n_files && !rc; i++) {
-        rc = verify_file(&t->files[i], &progress, first_id, &fault);
-        if (rc == LEAT_E_CORRUPT)
-            rc = leat_source_tell_fault(options, &fault, source->path, &faults, error);
-        else if (rc && error)
-            *error = fault;
-    }
-    return rc || !faults ? rc : leat_fail(error, LEAT_E_CORRUPT, "%" PRIu64 " files are damaged", faults);
+    return leat_their_files_verify(&((const struct leat_tfrecord *)source)->all, source, options, first_id, verify_file,
+                                   error);
 }
 
 static int tfrecord_about(struct leat_source *source, struct leat_source_about *out, struct leat_error *error)

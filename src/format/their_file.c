@@ -1,6 +1,7 @@
 /* Files of others: their_file.h. */
 #include "format/their_file.h"
 
+#include <inttypes.h>
 #include <sys/stat.h>
 
 #include "base/alloc.h"
@@ -204,4 +205,38 @@ void leat_their_files_place(const struct leat_their_files *files, uint64_t sampl
     const struct leat_their_file *f = leat_their_files_get(files, leat_their_files_find(files, sample));
     out->path = f->path;
     out->sample = sample - f->first;
+}
+
+/* ---- verifying them -------------------------------------------------------------------------- */
+
+int leat_their_verifying_tell(void *verifying, uint64_t done, uint64_t total)
+{
+    const struct leat_their_verifying *v = verifying;
+    return v->options->progress ? v->options->progress(v->options->user, v->before + done, v->total) : 0;
+}
+
+int leat_their_files_verify(const struct leat_their_files *files, struct leat_source *source,
+                            const struct leat_verify_options *options, uint64_t first_id,
+                            int (*one)(struct leat_source *source, size_t number,
+                                       struct leat_their_verifying *verifying, struct leat_error *error),
+                            struct leat_error *error)
+{
+    struct leat_their_verifying v = {.options = options, .first_id = first_id};
+    struct leat_error fault;
+    uint64_t faults = 0;
+    int rc = LEAT_OK;
+    for (size_t i = 0; i < files->n; i++)
+        v.total += leat_their_files_get(files, i)->size;
+    for (size_t i = 0; i < files->n && !rc; i++) {
+        const struct leat_their_file *f = leat_their_files_get(files, i);
+        rc = one(source, i, &v, &fault);
+        v.before += f->size;
+        if (!rc && leat_their_verifying_tell(&v, 0, 0))
+            rc = leat_fail(&fault, LEAT_E_CANCELLED, "verifying %s was stopped", f->path);
+        if (rc == LEAT_E_CORRUPT)
+            rc = leat_source_tell_fault(options, &fault, source->path, &faults, error);
+        else if (rc && error)
+            *error = fault;
+    }
+    return rc || !faults ? rc : leat_fail(error, LEAT_E_CORRUPT, "%" PRIu64 " files are damaged", faults);
 }

@@ -76,6 +76,18 @@ int leat_their_files_check(const struct leat_their_files *files, const uint64_t 
 bool leat_their_files_expect(const struct leat_their_files *files, const struct leat_extent *extent);
 int leat_their_files_refresh(struct leat_their_files *files, struct leat_error *error);
 void leat_their_files_about(const struct leat_their_files *files, struct leat_source_about *out);
+/* As `verify`: `one` compares all checksums of a file. Faults are told of. */
+struct leat_their_verifying {
+    const struct leat_verify_options *options;
+    uint64_t before, total, first_id;
+};
+/* Tells how far `one` is in its file: not 0, and it is to stop. */
+int leat_their_verifying_tell(void *verifying, uint64_t done, uint64_t total);
+int leat_their_files_verify(const struct leat_their_files *files, struct leat_source *source,
+                            const struct leat_verify_options *options, uint64_t first_id,
+                            int (*one)(struct leat_source *source, size_t number,
+                                       struct leat_their_verifying *verifying, struct leat_error *error),
+                            struct leat_error *error);
 void leat_their_files_place(const struct leat_their_files *files, uint64_t sample, struct leat_sample_place *out);
 
 #endif

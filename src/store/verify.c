@@ -547,6 +547,9 @@ int leat_verify(const char *path, const struct leat_verify_options *options, str
     error = error ? error : &unused;
     options = options ? options : &defaults;
     leat_error_clear(error);
+    struct leat_open_options opening = LEAT_OPEN_OPTIONS_INIT;
+    if (options->struct_size >= offsetof(struct leat_verify_options, block) + sizeof options->block)
+        opening.block = options->block;
     const bool remote = leat_io_is_remote(path);
     int rc = !remote && stat(path, &st)
                  ? leat_fail_errno(error, errno == ENOENT ? LEAT_E_NOT_FOUND : LEAT_E_IO, "cannot look at the path")
@@ -561,7 +564,8 @@ int leat_verify(const char *path, const struct leat_verify_options *options, str
         leat_io_release(file);
     }
     if (!rc)
-        rc = is_manifest ? leat_manifest_read(path, &manifest, error) : leat_source_open(path, NULL, &source, error);
+        rc =
+            is_manifest ? leat_manifest_read(path, &manifest, error) : leat_source_open(path, &opening, &source, error);
     if (rc && is_fault(rc))
         return report(options, error) == LEAT_E_CANCELLED ? LEAT_E_CANCELLED : LEAT_E_CORRUPT;
     if (rc)
@@ -571,8 +575,7 @@ int leat_verify(const char *path, const struct leat_verify_options *options, str
     else if (source->v->verify)
         rc = verify_source(source, options, error);
     else
-        rc = leat_fail(error, LEAT_E_UNSUPPORTED, "data of format '%s' carry no checksums: pack them first",
-                       source->v->name);
+        rc = leat_source_fail_unsummed(source, path, error);
     leat_manifest_destroy(&manifest);
     leat_source_close(source);
     return rc;

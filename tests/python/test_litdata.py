@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import struct
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -131,6 +132,41 @@ def test_tokens_are_rows_of_a_block(tmp_path: Path) -> None:
     for says in ({"dim": 1 << 40}, {"dim": None}, {"chunk_size": 3}, {"chunk_bytes": 10}, {"dim": 24}):
         with pytest.raises(leat.Error):
             leat.open(tokens(tmp_path / "lie", [list(range(10)), list(range(10, 23))], **says), block=1)
+
+
+def test_tables_that_older_writers_do_not_count_may_be_left_out(tmp_path: Path) -> None:
+    zstd = compress()
+    items = [sized(b"%d" % i * i, struct.pack("<q", i)) for i in range(7)]
+    data, tree, formats = table(items), {"x": 0, "n": 0}, ["bytes", "int"]
+    says = {"chunk_size": 7, "chunk_bytes": len(data) - 4 * 9}
+    plain = leat.open(write_litdata(tmp_path / "plain", tree, formats, [("a.bin", data, says)]))
+    packed = write_litdata(
+        tmp_path / "chunk", tree, formats, [("a.zstd.bin", zstd(data), says)], compression="zstd"
+    )  # fmt: skip
+    assert [s["n"] for s in plain] == list(range(7)) and leat.open(packed).fingerprint == plain.fingerprint
+    rows = tokens(tmp_path / "t", [list(range(10))], chunk_bytes=40)
+    assert leat.open(rows, block=5)[1]["tokens"].tolist() == list(range(5, 10))
+    for wrong in (len(data) - 4 * 8, len(data) - 4 * 10):
+        says["chunk_bytes"] = wrong
+        with pytest.raises(leat.Error, match=r"a\.bin has"):
+            leat.open(write_litdata(tmp_path / str(wrong), tree, formats, [("a.bin", data, says)]))
+
+
+def test_verify_takes_the_block_of_tokens_and_decodes_frames(tmp_path: Path) -> None:
+    zstd = compress()
+    verify = [os.environ["LEAT_CLI"], "verify"]
+    folder = tokens(tmp_path / "t", [list(range(10))])
+    done = subprocess.run([*verify, folder, "--block", "5"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and "data of format 'litdata' carry no checksums" in done.stderr, done
+    data = table([sized(b"%d" % i * 50) for i in range(7)])
+    chunk = ("a.zstd.bin", zstd(data), {"chunk_size": 7, "chunk_bytes": len(data)})
+    packed = write_litdata(tmp_path / "chunk", {"x": 0}, ["bytes"], [chunk], compression="zstd")
+    assert subprocess.run([*verify, packed], check=False).returncode == 0
+    when = (packed / "a.zstd.bin").stat().st_mtime_ns
+    (packed / "a.zstd.bin").write_bytes(chunk[1][:-4] + bytes(4))
+    os.utime(packed / "a.zstd.bin", ns=(when, when))
+    done = subprocess.run([*verify, packed], capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "a.zstd.bin" in done.stdout, done
 
 
 def test_a_row_of_tokens_is_given_by_the_shell(tmp_path: Path) -> None:

@@ -234,6 +234,37 @@ def test_more_shards_than_stay_open_are_read(tmp_path: Path) -> None:
         leat.open(folder)
 
 
+def test_verify_compares_the_hashes_of_all_shards(tmp_path: Path) -> None:
+    folder = zipped(tmp_path / "z", "gz", gzip.compress, ["sha1"])
+    verify = [os.environ["LEAT_CLI"], "verify", folder, "--quiet"]
+    assert subprocess.run(verify, capture_output=True, check=False).returncode == 0
+    whole = subprocess.run(verify[:-1], capture_output=True, text=True, check=True).stdout
+    assert ": whole; " in whole, whole
+    for k in (0, 2):
+        shard = folder / f"{k}.mds.gz"
+        data, when = bytearray(shard.read_bytes()), shard.stat().st_mtime_ns
+        data[4] ^= 1  # the time in the header of gzip, which changes no decoded byte
+        shard.write_bytes(data)
+        os.utime(shard, ns=(when, when))  # so that the index is taken
+    done = subprocess.run(verify, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and done.stdout.count("sha1 of its bytes is not the one") == 2, done
+    bare = write_mds(tmp_path / "bare", [mds_shard("0.mds", {"x": ("str", None)}, [{"x": b"a"}])])
+    done = subprocess.run([*verify[:2], bare], capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and "data of format 'mds' carry no checksums" in done.stderr, done
+
+
+def test_a_name_too_long_for_a_field_is_refused_unless_it_is_left_out(tmp_path: Path) -> None:
+    long = "n" * 64
+    columns: dict[str, tuple[str, int | None]] = {"x": ("str", None), long: ("int", 8), long + "2": ("str", None)}
+    sample = {"x": b"text", long: bytes(8), long + "2": b"more"}
+    folder = write_mds(tmp_path / "d", [mds_shard("0.mds", columns, [sample])])
+    with pytest.raises(leat.Error, match=r'column "n{63}\.\.\." is longer than 63 bytes: name the fields'):
+        leat.open(folder)
+    with pytest.raises(leat.Error, match="has no column"):
+        leat.open(folder, fields=["n" * 63])
+    assert leat.open(folder, fields=["x"])[0] == {"x": "text"}
+
+
 # ---- folders that lie ----------------------------------------------------------------------------
 
 

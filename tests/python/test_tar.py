@@ -353,3 +353,54 @@ def test_a_cut_tar_never_gives_other_values(cut: int, tmp_path: Path) -> None:
         assert all(s["txt"] in ("1" * 600, "2" * 600) for s in ds)
     except leat.Error as e:
         assert "a.tar" in str(e)
+
+
+def test_tars_stay_open_as_far_as_the_process_has_room(tmp_path: Path) -> None:
+    tars = [write(tmp_path / f"{k:03}.tar", tar([("a.txt", b"%d" % k)])) for k in range(150)]
+    code = """if True:
+        import os, resource, sys
+        resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
+        import leat
+        ds = leat.open(sys.argv[1:], fields={"txt": "str"})
+        read = lambda n: os.path.exists(f"/proc/self/fd/{n}") and os.readlink(f"/proc/self/fd/{n}")
+        opened = [f for f in map(read, os.listdir("/proc/self/fd")) if f and f.endswith(".tar")]
+        assert len(opened) == 50, opened
+        assert [s["txt"] for s in ds] == [str(k) for k in range(150)]
+        del ds
+        assert not [f for f in map(read, os.listdir("/proc/self/fd")) if f and f.endswith(".tar")]
+        assert len(leat.open(sys.argv[1:3])) == 2"""
+    subprocess.run([sys.executable, "-c", code, *map(str, tars)], check=True)
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_tar_that_is_cut_or_changed_is_an_error(kept: bool, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    if not kept:
+        request.getfixturevalue("no_file_stays_open")
+    data = tar([(f"{k}.txt", b"t" * 5000) for k in range(20)])
+    ds = leat.open(write(tmp_path / "a.tar", data), fields={"txt": "str"})
+    assert ds[0]["txt"] == "t" * 5000
+    for other in (data[: len(data) // 2], b"", data + b"x"):
+        (tmp_path / "a.tar").write_bytes(other)
+        with pytest.raises(leat.ChangedError, match=r"a\.tar was changed after it was opened"):
+            ds[15]
+    (tmp_path / "a.tar").unlink()
+    with pytest.raises(leat.ChangedError, match=r"a\.tar was (changed|removed)"):
+        ds[15]
+
+
+def test_verify_decodes_compressed_tars(tmp_path: Path) -> None:
+    data = tar([(f"{k}.txt", b"t" * 5000) for k in range(20)])
+    packed = bytearray(gzip.compress(data))
+    verify = [os.environ["LEAT_CLI"], "verify"]
+    path = write(tmp_path / "a.tar.gz", bytes(packed))
+    leat.open(path)
+    done = subprocess.run([*verify, path], capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and ": whole; " in done.stdout, done
+    when = path.stat().st_mtime_ns
+    packed[-5] ^= 1  # the CRC-32
+    path.write_bytes(packed)
+    os.utime(path, ns=(when, when))
+    done = subprocess.run([*verify, path], capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "a.tar.gz" in done.stdout, done
+    done = subprocess.run([*verify, write(tmp_path / "b.tar", data)], capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and "data of format 'tar' carry no checksums" in done.stderr, done

@@ -18,6 +18,30 @@ MUTATIONS = [
         ("c:format/items", "py:test_mds.py"),
     ),
     Mutation(
+        "leat verify reads shards and compares nothing",
+        "src/format/items_index.c",
+        "rc = rc ? rc : check_hashes(&m, stored, false);",
+        "(void)0;",
+        ("py:test_mds.py::test_verify_compares_the_hashes_of_all_shards",),
+    ),
+    Mutation(
+        "a file that stays open is never looked at again",
+        "src/format/their_file.c",
+        "    return rc || stamp == f->stamp ? rc\n",
+        "    return rc || stamp ? rc\n",
+        (
+            "py:test_tfrecord.py::test_a_file_that_stays_open_is_looked_at_before_it_is_read",
+            "py:test_tar.py::test_a_tar_that_is_cut_or_changed_is_an_error",
+        ),
+    ),
+    Mutation(
+        "files stay open without a bound",
+        "src/io/handles.c",
+        "        if (n >= most)\n            return false;\n",
+        "        if (!most)\n            return false;\n",
+        ("py:test_tar.py::test_tars_stay_open_as_far_as_the_process_has_room",),
+    ),
+    Mutation(
         "samples may overlap",
         "src/format/items_index.c",
         "if (m->offsets[i] < before || m->offsets[i] > most)",
@@ -34,7 +58,7 @@ MUTATIONS = [
     Mutation(
         "an index is taken after a shard has changed",
         "src/format/items_index.c",
-        "if (k->size != t->files[i].size || k->mtime_ns != t->files[i].mtime_ns || k->frame > x->n_frames ||",
+        "if (k->size != t->files[i].is.size || k->mtime_ns != t->files[i].is.mtime_ns || k->frame > x->n_frames ||",
         "if (k->frame > x->n_frames ||",
         ("py:test_mds.py::test_the_index_is_kept_and_made_anew_when_a_shard_changes",),
     ),
