@@ -410,10 +410,11 @@ struct leat_open_options {
     /* Compares the width and height that COCO's and Pascal VOC's annotations say with the headers of all photos, not
      * only of 64. Another size is a notice; with LEAT_BAD_RAISE it is LEAT_E_CORRUPT. */
     bool check_sizes;
-    /* The fields to take, in this order, from files that have some of their own; NULL: all. Each has its `name`, in
-     * which '_' stands for what no name has, and says what it is: `kind` 0, as it is found, or else with dtype, layout,
-     * ndim and shape. Of records of text "meta" is all that is below it, and a kind is LEAT_KIND_JSON: the value as it
-     * stands in the file, whatever it is. Files in a tar may be of any kind: LEAT_KIND_BYTES is what they are. */
+    /* The fields to take, in this order; NULL: all. Each has its `name`, in which '_' stands for what no name has, and
+     * says what it is: `kind` 0, as it is found, or else with dtype, layout, ndim and shape. Of records of text "meta"
+     * is all that is below it, and a kind is LEAT_KIND_JSON: the value as it stands in the file, whatever it is. Files
+     * in a tar may be of any kind: LEAT_KIND_BYTES is what they are. Fields of a format that fixes them are of the kind
+     * that they have, or INVALID; a layout may be another one. */
     const struct leat_field *fields;
     size_t n_fields;
     enum leat_documents documents; /* the unit that is a sample of plain text */

@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "data/internal.h"
+#include "format/chosen.h"
 #include "format/fingerprint.h"
 #include "store/manifest.h"
 
@@ -305,8 +306,10 @@ static int append_source(struct leat_base *base, const char *path, const struct 
     if (rc)
         return rc;
     size_t number = base->n_owned;
+    rc = shard ? leat_manifest_check_shard(shard, source, error) : LEAT_OK;
+    rc = rc ? rc : leat_source_choose(&source, options, error);
     base->owned[base->n_owned++] = source;
-    if (shard && (rc = leat_manifest_check_shard(shard, source, error)))
+    if (rc)
         return rc;
     if (number == 0) {
         describe(base, source->fields, source->n_fields, source->classes, source->n_classes, source->classes_apart,
@@ -416,6 +419,10 @@ int leat_dataset_open_files(const char *const *paths, size_t n, const struct lea
         return leat_dataset_open(paths[0], &options, out, error);
     if ((rc = leat_source_open_files(paths, n, &options, &source, error)))
         return explain_missing(paths[0], &options, rc, error);
+    if (source && (rc = leat_source_choose(&source, &options, error))) {
+        leat_source_close(source);
+        return rc;
+    }
     if (source)
         return leat_dataset_of_source(source, out, error);
     struct leat_dataset **parts = leat_new_array(n, sizeof *parts);

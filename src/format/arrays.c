@@ -159,12 +159,6 @@ static const char *row_of(const struct leat_npy *npy, struct leat_field *f, stru
     return c->row_bytes ? NULL : "its rows have no elements";
 }
 
-static bool same_type(const struct leat_field *a, const struct leat_field *b)
-{
-    return a->kind == b->kind && a->dtype == b->dtype && a->ndim == b->ndim &&
-           !memcmp(a->shape, b->shape, a->ndim * sizeof *a->shape);
-}
-
 static int place(struct leat_arrays *a, size_t k, const struct leat_found_array *array, const struct leat_field *wish,
                  struct leat_error *error)
 {
@@ -176,7 +170,7 @@ static int place(struct leat_arrays *a, size_t k, const struct leat_found_array 
         fault = "its rows have more than 256 MiB, which is too much for a compressed one: write it without compression";
     if (fault)
         return leat_arrays_refuse(a->path, array->at, c->name, false, fault, error);
-    if (leat_wanted_says(wish) && !same_type(wish, f))
+    if (leat_wanted_says(wish) && !leat_wanted_is(wish, f))
         return leat_fail(error, LEAT_E_INVALID, "fields says of \"%s\" that it is %s, and in %s it is %s", c->name,
                          leat_field_text(wish, said, sizeof said), a->path, leat_field_text(f, is, sizeof is));
     if (leat_wanted_says(wish))

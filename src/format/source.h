@@ -133,7 +133,7 @@ struct leat_source_vtable {
     bool judges;        /* has records that may be broken: `on_bad` applies, which is LEAT_BAD_RAISE if not said */
     bool timed;         /* its samples are events: the options `sort` and `features` apply */
     bool takes_block;   /* the options may say how many tokens are a sample */
-    bool takes_fields;  /* the options may choose fields of its files, and say what they are */
+    bool takes_fields;  /* its files have fields of their own, which the options say while it opens; else chosen.h */
     /* Reads headers and directories only; annotations to their end. */
     int (*open)(const char *path, const struct leat_open_options *options, struct leat_source **out,
                 struct leat_error *error);

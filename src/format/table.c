@@ -168,12 +168,6 @@ static int check_options(const struct leat_source_vtable *format, struct leat_op
     if (options->n_classes && !format->takes_classes)
         return leat_fail(error, LEAT_E_INVALID, "the format \"%s\" has names for its classes: leave classes out",
                          format->name);
-    if (options->n_fields && !format->takes_fields)
-        return leat_fail(error, LEAT_E_INVALID,
-                         "fields chooses among properties of records of text, files in tars, columns and arrays, and "
-                         "the format \"%s\" "
-                         "has none: leave it out",
-                         format->name);
     if (options->documents && format != &leat_format_text)
         return leat_fail(error, LEAT_E_INVALID, "documents is about the format \"text\", and this is \"%s\"",
                          format->name);

@@ -64,9 +64,8 @@ static bool shape_fits(const struct leat_field *f)
     return true;
 }
 
-int leat_wanted_check(const struct leat_open_options *options, struct leat_error *error)
+int leat_wanted_check_names(const struct leat_open_options *options, struct leat_error *error)
 {
-    char text[128];
     for (size_t i = 0; i < options->n_fields; i++) {
         const struct leat_field *f = &options->fields[i];
         if (!f->name || !*f->name)
@@ -74,6 +73,18 @@ int leat_wanted_check(const struct leat_open_options *options, struct leat_error
         for (size_t k = 0; k < i; k++)
             if (!strcmp(f->name, options->fields[k].name))
                 return leat_fail(error, LEAT_E_INVALID, "fields names \"%s\" twice", f->name);
+    }
+    return LEAT_OK;
+}
+
+int leat_wanted_check(const struct leat_open_options *options, struct leat_error *error)
+{
+    char text[128];
+    int rc = leat_wanted_check_names(options, error);
+    if (rc)
+        return rc;
+    for (size_t i = 0; i < options->n_fields; i++) {
+        const struct leat_field *f = &options->fields[i];
         if (!f->kind)
             continue;
         const bool array = f->kind == LEAT_KIND_ARRAY;
@@ -83,6 +94,16 @@ int leat_wanted_check(const struct leat_open_options *options, struct leat_error
                              leat_field_text(f, text, sizeof text));
     }
     return LEAT_OK;
+}
+
+bool leat_wanted_is(const struct leat_field *wish, const struct leat_field *f)
+{
+    if (wish->kind != f->kind)
+        return false;
+    return f->kind != LEAT_KIND_ARRAY ||
+           (wish->dtype == f->dtype && wish->ndim == f->ndim &&
+            !memcmp(wish->shape, f->shape, f->ndim * sizeof *f->shape) && wish->columns == f->columns &&
+            (!f->columns || wish->item == f->item) && (!wish->role || wish->role == f->role));
 }
 
 void leat_wanted_take(const struct leat_field *wish, struct leat_field *field)
@@ -108,6 +129,10 @@ int leat_wanted_refuse_pickles(const char *path, int64_t offset, const char *nam
 
 const char *leat_field_text(const struct leat_field *f, char *out, size_t room)
 {
+    if (f->columns) {
+        snprintf(out, room, "sparse %s, %" PRIi64 " columns", leat_dtype_name(f->item), (int64_t)f->columns);
+        return out;
+    }
     size_t used = (size_t)snprintf(out, room, "%s",
                                    f->kind == LEAT_KIND_ARRAY ? leat_dtype_name(f->dtype) : leat_kind_name(f->kind));
     if (f->kind != LEAT_KIND_ARRAY || !f->ndim || used >= room)

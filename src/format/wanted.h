@@ -28,14 +28,18 @@ static inline bool leat_wanted_says(const struct leat_field *wish)
 {
     return wish && wish->kind;
 }
+/* Checks the names of fields in the options: each has one, and none stands twice. INVALID. */
+int leat_wanted_check_names(const struct leat_open_options *options, struct leat_error *error);
 /* Checks what the options say of fields: names, kinds and shapes that there are. INVALID. */
 int leat_wanted_check(const struct leat_open_options *options, struct leat_error *error);
 /* Gives `field` the type that is asked for; name and flags stay. */
 void leat_wanted_take(const struct leat_field *wish, struct leat_field *field);
+/* Whether a field is what is said of it. The layout may be any, and a role that is not said. */
+bool leat_wanted_is(const struct leat_field *wish, const struct leat_field *field);
 /* The error for a field whose values, encoded as `how`, can run any code when they are loaded. Returns UNSUPPORTED. */
 int leat_wanted_refuse_pickles(const char *path, int64_t offset, const char *name, const char *how,
                                struct leat_error *error);
-/* "float32 (any, 3)", "image": the type of a field in words, cut to fit; returns `out`. */
+/* "float32 (any, 3)", "image", "sparse float32, 5 columns": the type of a field in words, cut to fit; returns `out`. */
 const char *leat_field_text(const struct leat_field *field, char *out, size_t room);
 
 #endif

@@ -130,6 +130,23 @@ def test_a_set_has_the_values_that_were_written(which: Set, tmp_path: Path) -> N
     assert again.fingerprint == ds.fingerprint == pickle.loads(pickle.dumps(ds)).fingerprint
 
 
+@of_sets(lambda s: s["fields"])
+def test_fields_choose_in_their_order_and_may_be_said_to_be_what_they_are(which: Set, tmp_path: Path) -> None:
+    source, options = placed(which, tmp_path), options_of(which)
+    whole = leat.open(source, **options)
+    said = options.pop("fields", None)
+    names = [name for name, field in whole.schema.items() if not field.derived][::-1]
+    if isinstance(said, dict):
+        said = {name: said[name] for name in names}
+    else:
+        said = names
+    ds = leat.open(source, fields=said, **options)
+    assert [name for name, field in ds.schema.items() if not field.derived] == names
+    for i, sample in enumerate(expected(which)):
+        for name in set(names) & set(sample):
+            assert same(ds[i][name], sample[name]), (i, name)
+
+
 @of_sets(lambda s: s.get("refused"))
 def test_pickles_are_refused_by_name(which: Set, tmp_path: Path) -> None:
     with pytest.raises(leat.Error, match="fields=") as raised:

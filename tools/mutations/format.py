@@ -4,6 +4,20 @@ from mutations import Mutation
 
 MUTATIONS = [
     Mutation(
+        "a chosen field is told of as the field of the source with its number",
+        "src/format/chosen.c",
+        "        *field = c->theirs[*field];",
+        "        *field = *field < c->of->n_fields ? *field : c->theirs[*field];",
+        ("py:test_chosen_fields.py",),
+    ),
+    Mutation(
+        "a field of a fixed format may be said to be of any kind",
+        "src/format/wanted.c",
+        "    if (wish->kind != f->kind)\n        return false;",
+        "    if (wish->kind != f->kind)\n        return true;",
+        ("py:test_chosen_fields.py::test_a_kind_may_be_said_if_it_is_the_one_that_a_field_has",),
+    ),
+    Mutation(
         "the checksum of a record's data is not compared",
         "src/format/tfrecord_index.c",
         "if (masked(m->data, (size_t)m->length) != leat_get_u32(m->footer))",

@@ -763,9 +763,10 @@ def open(  # noqa: A001
             (:func:`leat.mask`). A photo without a mask, or with one of another size, is wrong, and `on_bad` applies.
             Or a panoptic file of COCO: ``mask`` is made of its segments, beside the fields that it has as
             `annotations`; 255 is no class.
-        fields: of files that have fields of their own, those to take, in this order: ``["jpg", "cls"]``. A dict says
-            what they are, too, None as they are found: ``{"x": "image", "vec": leat.field("float32", (3,)), "y":
-            None}`` (``docs/formats.md``). Of records of text these are properties: ``["text", "meta.domain"]``, or
+        fields: those to take, in this order: ``["jpg", "cls"]``. A dict says what they are, too, None as they are
+            found: ``{"x": "image", "vec": leat.field("float32", (3,)), "y": None}`` (``docs/formats.md``). Where the
+            format fixes what its fields are (folders, annotations, IDX, leat's own files), another kind is an error. Of
+            records of text these are properties: ``["text", "meta.domain"]``, or
             ``["meta"]`` for everything below it; ``{"id": "json"}`` takes the value of ``id`` as it stands in the
             file, whatever it is. Columns of Parquet and Arrow are named in the same way, with the kinds that
             :func:`leat.from_arrow` takes.
