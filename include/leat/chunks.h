@@ -24,15 +24,24 @@ typedef int (*leat_decode_fn)(void *user, const size_t *fields, size_t n_fields,
 
 /* Copies all values of a field in the chunk; called once for each field_index (into `fields`). Values of fixed size lie
  * one behind the other, and `offsets` is NULL; value i of a field that varies is steps offsets[i] to offsets[i + 1] of
- * `values` (rows of an array, or bytes), integers of `offset_bytes`, 4 or 8. `missing`: NULL, or a
- * byte for each value, not 0 if the sample has none. Errors: INVALID (sizes that do not fit the field and the chunk),
- * NOMEM. */
+ * `values` (rows of an array, or bytes), integers of `offset_bytes`, 4 or 8. `marks`: NULL, or a byte for each value
+ * (enum leat_mark). Errors: INVALID (sizes that do not fit the field and the chunk), NOMEM. */
+enum leat_mark {
+    LEAT_MARK_VALUE = 0, /* a value */
+    LEAT_MARK_NONE,      /* the sample has none */
+    LEAT_MARK_BEGUN      /* it is made of these bytes by `compute`, such as of the path of a file, or cannot be made */
+};
 LEAT_API int leat_chunk_put(struct leat_chunk *chunk, size_t field_index, const void *values, uint64_t bytes,
-                            const void *offsets, unsigned offset_bytes, const uint8_t *missing);
+                            const void *offsets, unsigned offset_bytes, const uint8_t *marks);
 LEAT_API bool leat_chunk_cancelled(const struct leat_chunk *chunk);
+/* In `compute` of such a data set, whether it is asked for values that `decode` has begun: then of a sample the bytes
+ * that it gave, valid until `compute` returns, or NULL, as the sample has no value, and the error says so. */
+LEAT_API bool leat_values_begun(const struct leat_values *values, size_t sample_index, const void **data,
+                                uint64_t *bytes);
 
 /* A data set of chunks of rows[0], rows[1], ... samples. `compute` as in leat_dataset_from_source: it is asked for what
- * `decode` does not give, and for samples without a value that need one, of which it says what is wrong. The other
+ * `decode` does not give, and, field by field, for samples whose values are begun, and for those without a value that
+ * need one, of which it says what is wrong (leat_values_begun). The other
  * arguments are those of leat_dataset_from_source, and leat_dataset_may_lack and leat_dataset_name_classes say more.
  * Errors: INVALID (schema), RANGE, NOMEM. */
 LEAT_API int leat_dataset_from_chunks(const struct leat_field *fields, size_t n_fields, const uint64_t *rows,

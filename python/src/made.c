@@ -28,6 +28,8 @@ struct job {
     size_t n_fields, n;
     size_t *fields;
     uint64_t *samples;
+    uint8_t *begun;           /* NULL, or bytes that `decode` gave of each sample, one behind the other */
+    int64_t *begun_bytes;     /* of each sample; -1: it has no value */
     struct leat_values *out;  /* NULL: abandoned, or */
     struct leat_chunk *chunk; /* ... a chunk is decoded, whose number is samples[0]; NULL: abandoned, or not one */
     size_t failed;
@@ -117,6 +119,8 @@ static void job_free(struct job *job)
 {
     free(job->fields);
     free(job->samples);
+    free(job->begun);
+    free(job->begun_bytes);
     free(job);
 }
 
@@ -283,9 +287,27 @@ static int put_column(struct source *s, struct job *job, size_t field, PyObject 
     return rc ? -1 : 0;
 }
 
+/* A list of what `decode` gave of each sample, bytes or None; None: the samples are not begun. */
+static PyObject *begun_of(const struct job *job)
+{
+    if (!job->begun)
+        return Py_NewRef(Py_None);
+    PyObject *list = PyList_New(0);
+    const uint8_t *at = job->begun;
+    for (size_t i = 0; list && i < job->n; i++) {
+        const int64_t bytes = job->begun_bytes[i];
+        PyObject *one = bytes < 0 ? Py_NewRef(Py_None) : PyBytes_FromStringAndSize((const char *)at, bytes);
+        if (!one || PyList_Append(list, one))
+            Py_CLEAR(list);
+        Py_XDECREF(one);
+        at += bytes > 0 ? bytes : 0;
+    }
+    return list;
+}
+
 static void run(struct source *s, struct job *job)
 {
-    PyObject *fields = PyList_New(0), *found = NULL;
+    PyObject *fields = PyList_New(0), *begun = begun_of(job), *found = NULL;
     PyObject *positions =
         job->whole ? PyLong_FromUnsignedLongLong(job->samples[0])
                    : PyBytes_FromStringAndSize((const char *)job->samples, (Py_ssize_t)(job->n * sizeof(int64_t)));
@@ -297,8 +319,9 @@ static void run(struct source *s, struct job *job)
     }
     if (fields && positions && job->whole)
         found = PyObject_CallMethod(s->read, "chunk", "OO", fields, positions);
-    else if (fields && positions)
-        found = PyObject_CallFunctionObjArgs(s->read, fields, positions, job->may_lack ? Py_True : Py_False, NULL);
+    else if (fields && positions && begun)
+        found =
+            PyObject_CallFunctionObjArgs(s->read, fields, positions, job->may_lack ? Py_True : Py_False, begun, NULL);
     bool good = found != NULL;
     for (size_t f = 0; good && f < job->n_fields; f++) {
         PyObject *one = PyList_GetItem(found, (Py_ssize_t)f);
@@ -309,6 +332,7 @@ static void run(struct source *s, struct job *job)
     Py_XDECREF(found);
     Py_XDECREF(positions);
     Py_XDECREF(fields);
+    Py_XDECREF(begun);
 }
 
 /* With the GIL. */
@@ -513,6 +537,29 @@ static void abandon(struct source *s, struct job *job)
         }
 }
 
+/* Copies what `decode` gave of the samples of a job, as its asker may give it up. False: no memory. */
+static bool copy_begun(struct job *job, const struct leat_values *values)
+{
+    const void *data;
+    uint64_t bytes, all = 0;
+    if (!job->n || !leat_values_begun(values, 0, &data, &bytes))
+        return true;
+    for (size_t i = 0; i < job->n; i++, all += bytes)
+        leat_values_begun(values, i, &data, &bytes);
+    job->begun = malloc((size_t)all + 1);
+    job->begun_bytes = malloc(job->n * sizeof *job->begun_bytes);
+    if (!job->begun || !job->begun_bytes)
+        return false;
+    all = 0;
+    for (size_t i = 0; i < job->n; i++, all += bytes) {
+        leat_values_begun(values, i, &data, &bytes);
+        job->begun_bytes[i] = data ? (int64_t)bytes : -1;
+        if (bytes)
+            memcpy(job->begun + all, data, (size_t)bytes);
+    }
+    return true;
+}
+
 /* Has the source's thread carry out a job like `what`, and waits for it. */
 static int carry_out(struct source *s, const struct job *what, const size_t *fields, const uint64_t *samples,
                      size_t *failed, struct leat_error *error)
@@ -526,7 +573,7 @@ static int carry_out(struct source *s, const struct job *what, const size_t *fie
         job->fields = malloc((n_fields + 1) * sizeof *fields);
         job->samples = malloc((n + 1) * sizeof *samples);
     }
-    if (!job || !job->fields || !job->samples) {
+    if (!job || !job->fields || !job->samples || (what->out && !copy_begun(job, what->out))) {
         if (job)
             job_free(job);
         return fail(error, LEAT_E_NOMEM, "no memory to read from the source", "");

@@ -2,7 +2,7 @@
  * Values of a source that decodes many samples at a time. A block of the cache is one field of one chunk:
  *
  *     +--------+------------------------+------------------------+-----------+
- *     | column | values, as they are    | offsets, if they vary  | missing   |
+ *     | column | values, as they are    | offsets, if they vary  | marks     |
  *     +--------+------------------------+------------------------+-----------+
  *
  * Samples are asked for in any order. They are sorted by chunk, the blocks of a chunk are pinned once, and what is not
@@ -39,12 +39,12 @@ struct leat_chunks {
     size_t n_blocks;
     _Atomic uint8_t *made; /* a bit for each block that was made before */
     _Atomic size_t again;  /* blocks that were made again, */
-    _Atomic bool bare;     /* ... and whether some field has no bytes */
+    _Atomic bool calls;    /* ... and whether `compute` was called for some values */
 };
 
 struct column {
-    uint64_t offsets_at, missing_at; /* bytes from here on; 0: there are none */
-    bool by_samples;                 /* the source gave no bytes: its samples are computed one by one */
+    uint64_t offsets_at, marks_at; /* bytes from here on; 0: there are none */
+    bool by_samples;               /* the source gave no bytes: its samples are computed one by one */
     uint8_t values[];
 };
 
@@ -59,17 +59,17 @@ struct leat_chunk {
 
 /* ---- decoding -------------------------------------------------------------------------------- */
 
-static struct column *new_column(struct leat_made_block *to, uint64_t values, uint64_t offsets, uint64_t missing)
+static struct column *new_column(struct leat_made_block *to, uint64_t values, uint64_t offsets, uint64_t marks)
 {
-    uint64_t offsets_at, missing_at, bytes;
+    uint64_t offsets_at, marks_at, bytes;
     if (!leat_add_u64(sizeof(struct column) + 7, values, &offsets_at) ||
-        !leat_add_u64(offsets_at &= ~UINT64_C(7), offsets, &missing_at) || !leat_add_u64(missing_at, missing, &bytes) ||
+        !leat_add_u64(offsets_at &= ~UINT64_C(7), offsets, &marks_at) || !leat_add_u64(marks_at, marks, &bytes) ||
         bytes > SIZE_MAX)
         return NULL;
     struct column *c = leat_alloc((size_t)bytes);
     if (!c)
         return NULL;
-    *c = (struct column){.offsets_at = offsets ? offsets_at : 0, .missing_at = missing ? missing_at : 0};
+    *c = (struct column){.offsets_at = offsets ? offsets_at : 0, .marks_at = marks ? marks_at : 0};
     *to = (struct leat_made_block){(uint8_t *)c, bytes};
     return c;
 }
@@ -93,7 +93,7 @@ static bool are_offsets(const void *offsets, unsigned bytes, uint64_t rows, uint
 }
 
 int leat_chunk_put(struct leat_chunk *chunk, size_t field_index, const void *values, uint64_t bytes,
-                   const void *offsets, unsigned offset_bytes, const uint8_t *missing)
+                   const void *offsets, unsigned offset_bytes, const uint8_t *marks)
 {
     if (field_index >= chunk->n_fields || chunk->made[field_index].data)
         return LEAT_E_INVALID;
@@ -112,7 +112,7 @@ int leat_chunk_put(struct leat_chunk *chunk, size_t field_index, const void *val
     struct column *c = rows > SIZE_MAX / 8 - 1
                            ? NULL
                            : new_column(&chunk->made[field_index], whole,
-                                        info->varying ? (rows + 1) * sizeof(uint64_t) : 0, missing ? rows : 0);
+                                        info->varying ? (rows + 1) * sizeof(uint64_t) : 0, marks ? rows : 0);
     if (!c)
         return LEAT_E_NOMEM;
     if (whole)
@@ -120,8 +120,8 @@ int leat_chunk_put(struct leat_chunk *chunk, size_t field_index, const void *val
     uint64_t *const to = (uint64_t *)(void *)((uint8_t *)c + c->offsets_at);
     for (uint64_t i = 0; info->varying && i <= rows; i++)
         to[i] = (uint64_t)offset_at(offsets, offset_bytes, i) - from;
-    if (missing && rows)
-        memcpy((uint8_t *)c + c->missing_at, missing, (size_t)rows);
+    if (marks && rows)
+        memcpy((uint8_t *)c + c->marks_at, marks, (size_t)rows);
     return LEAT_OK;
 }
 
@@ -150,7 +150,7 @@ static int make_blocks(void *user, const size_t *blocks, size_t n, struct leat_m
             atomic_fetch_add_explicit(&c->again, 1, memory_order_relaxed);
         if (to[k].data)
             continue;
-        atomic_store_explicit(&c->bare, true, memory_order_relaxed);
+        atomic_store_explicit(&c->calls, true, memory_order_relaxed);
         if ((column = new_column(&to[k], 0, 0, 0)))
             column->by_samples = true;
         else
@@ -175,7 +175,7 @@ struct sorted {
     uint32_t *first, *last, *next, *map; /* of each list; of each sample; from the hash of a chunk to its list */
     struct leat_pin *pins;               /* of the fields of a chunk */
     size_t *blocks, *rest;               /* likewise; the fields, and their indices, that are computed by samples */
-    bool *by_samples, lacking;           /* of each field; some value is missing that has to be there */
+    bool *by_samples, open;              /* of each field; some value is begun, or missing where one has to be */
 };
 
 static void *carve(uint8_t *base, uint64_t *at, uint64_t n, size_t each)
@@ -246,21 +246,26 @@ static int take_values(const struct leat_chunks *c, size_t field, size_t index, 
     const struct leat_store_field *info = &c->layout->info[field];
     const uint64_t begin = c->begins[s->chunk[list]];
     const uint64_t *offsets = (const uint64_t *)(const void *)((const uint8_t *)column + column->offsets_at);
-    const uint8_t *missing = column->missing_at ? (const uint8_t *)column + column->missing_at : NULL;
+    const uint8_t *marks = column->marks_at ? (const uint8_t *)column + column->marks_at : NULL;
     for (uint32_t i = s->first[list]; i != NONE; i = s->next[i]) {
         const uint64_t row = samples[i] - begin;
         const uint64_t at = info->varying ? offsets[row] * info->unit : row * info->unit;
         const uint64_t bytes = info->varying ? (offsets[row + 1] - offsets[row]) * info->unit : info->unit;
-        if (missing && missing[row]) {
-            s->lacking |= !out->may_lack;
+        const uint8_t mark = marks ? marks[row] : LEAT_MARK_VALUE;
+        if (mark == LEAT_MARK_NONE) {
+            s->open |= !out->may_lack;
             if (out->may_lack)
                 leat_values_lack(out, index, i);
-        } else if (held) {
+            continue;
+        }
+        if (held) {
             __builtin_prefetch(column->values + at);
             leat_values_point(out, index, i, column->values + at, bytes);
         } else if (leat_values_put(out, index, i, column->values + at, bytes)) {
             return LEAT_E_NOMEM;
         }
+        if (mark)
+            s->open = out->at[index * out->n_samples + i].begun = true;
     }
     return LEAT_OK;
 }
@@ -324,26 +329,53 @@ static int compute_fields(struct leat_chunks *c, const size_t *fields, size_t n_
     return rc;
 }
 
-/* Samples without a value that need one: the source says what is wrong. */
-static int compute_lacking(struct leat_chunks *c, const size_t *fields, size_t n_fields, const uint64_t *samples,
-                           size_t n, struct leat_values *out, size_t *failed, struct leat_error *error)
+static bool is_open(const struct leat_computed *c)
 {
-    int rc = LEAT_OK;
+    return !c->data || c->begun;
+}
+
+/* The samples of a field whose values are begun, or that have none and need one, in one call. */
+static int finish_field(struct leat_chunks *c, size_t field, size_t index, const uint64_t *samples, size_t n,
+                        struct leat_values *out, size_t *failed, struct leat_error *error)
+{
+    struct leat_computed *at = &out->at[index * n], *begun;
+    size_t n_open = 0, k = 0, bad;
+    for (size_t i = 0; i < n; i++)
+        n_open += is_open(&at[i]);
+    if (!n_open)
+        return LEAT_OK;
+    atomic_store_explicit(&c->calls, true, memory_order_relaxed);
+    uint64_t *numbers = leat_new_array(n_open, sizeof *numbers);
+    struct leat_values part = {0};
+    begun = leat_new_array(n_open, sizeof *begun);
+    int rc = numbers && begun && !leat_values_init(&part, 1, n_open) ? LEAT_OK : no_memory(error);
     for (size_t i = 0; i < n && !rc; i++)
-        for (size_t f = 0; f < n_fields && !rc; f++) {
-            struct leat_values one;
-            if (out->at[f * n + i].data)
-                continue;
-            *failed = i;
-            if (leat_values_init(&one, 1, 1))
-                return no_memory(error);
-            size_t bad;
-            one.cancelled = out->cancelled;
-            rc = c->compute(c->user, &fields[f], 1, &samples[i], 1, &one, &bad, error);
-            if (!rc && leat_values_take(out, f, i, &one, 0))
-                rc = no_memory(error);
-            leat_values_destroy(&one);
+        if (is_open(&at[i])) {
+            begun[k] = at[i];
+            numbers[k++] = samples[i];
         }
+    bad = n_open;
+    part.cancelled = out->cancelled;
+    part.begun = begun;
+    if (!rc)
+        rc = c->compute(c->user, &field, 1, numbers, n_open, &part, &bad, error);
+    k = 0;
+    for (size_t i = 0; i < n && (!rc || bad < n_open); i++) {
+        if (!is_open(&at[i]))
+            continue;
+        if (rc && k == bad) {
+            *failed = i;
+            break;
+        }
+        if (!rc && !part.at[k].data)
+            at[i] = (struct leat_computed){0};
+        else if (!rc && leat_values_put(out, index, i, part.at[k].data, part.at[k].bytes))
+            rc = no_memory(error);
+        k++;
+    }
+    leat_values_destroy(&part);
+    leat_free(numbers);
+    leat_free(begun);
     return rc;
 }
 
@@ -359,8 +391,9 @@ int leat_chunks_compute(struct leat_chunks *c, const size_t *fields, size_t n_fi
             *failed = rc == LEAT_E_DECODE ? s.first[list] : n;
     if (!rc)
         rc = compute_fields(c, fields, n_fields, &s, samples, n, out, failed, error);
-    if (!rc && s.lacking)
-        rc = compute_lacking(c, fields, n_fields, samples, n, out, failed, error);
+    for (size_t f = 0; f < n_fields && !rc && s.open; f++)
+        if (!s.by_samples[f])
+            rc = finish_field(c, fields[f], f, samples, n, out, failed, error);
     leat_free(memory);
     return rc;
 }
@@ -418,7 +451,7 @@ size_t leat_chunks_ask_many(const struct leat_chunks *c)
 {
     if (atomic_load_explicit(&c->again, memory_order_relaxed) > c->n_blocks / AGAIN_PART)
         return LEAT_ASKED_OF_CHUNKS;
-    return atomic_load_explicit(&c->bare, memory_order_relaxed) ? LEAT_ASKED_OF_CALLS : 0;
+    return atomic_load_explicit(&c->calls, memory_order_relaxed) ? LEAT_ASKED_OF_CALLS : 0;
 }
 
 uint64_t leat_chunks_count(const struct leat_chunks *c)

@@ -381,27 +381,29 @@ static void sum_steps(const struct leat_job *j, size_t o, uint64_t first, int64_
 }
 
 /* Computes the values of the chunk for lengths. A row whose source fails has none now, and its error when it is made.
- */
-static void compute_for_lengths(struct leat_job *j, uint64_t first, struct leat_values *made)
+ * NOMEM, of row *failed: its value may well be made later, and would be longer than its place. */
+static int compute_for_lengths(struct leat_job *j, uint64_t first, struct leat_values *made, size_t *failed)
 {
     const struct leat_job_context *c = j->context;
-    size_t failed = 0;
-    if (leat_job_compute(j, 0, j->chunk.count, &failed))
+    size_t bad = 0;
+    if (leat_job_compute(j, 0, j->chunk.count, &bad))
         for (size_t i = 0; i < j->chunk.count; i++)
-            leat_job_compute(j, i, 1, &failed);
+            if (leat_job_compute(j, *failed = i, 1, &bad) == LEAT_E_NOMEM)
+                return LEAT_E_NOMEM;
     for (size_t f = 0; f < c->n_feeds; f++)
         for (size_t i = 0; c->feeds[f].computed && i < j->chunk.count; i++) {
             const struct leat_job_value *v = leat_job_value(j, &c->feeds[f], i);
             if (v->way == LEAT_VALUE_COMPUTED && v->data &&
                 v->data != made->at[c->feeds[f].made * made->n_samples + first + i].data &&
                 leat_values_put(made, c->feeds[f].made, first + i, v->data, v->extent.length))
-                return; /* it is computed again */
+                return LEAT_OK; /* it is computed again */
         }
+    return LEAT_OK;
 }
 
 /* Lengths of all ragged outputs, summed. A value whose length cannot be learned counts as empty: its row will fail with
- * the same error when it is made. It is raised at once only if reading failed: it was tried some times, and each
- * further row would wait as long. */
+ * the same error when it is made. It is raised at once if reading failed, as it was tried some times, and each further
+ * row would wait as long; and if there is no memory, as there may be some when the row is made. */
 enum leat_job_status leat_job_size_rows(struct leat_job *j, int64_t *const *offsets, struct leat_values *made)
 {
     const struct leat_job_context *c = j->context;
@@ -425,7 +427,7 @@ enum leat_job_status leat_job_size_rows(struct leat_job *j, int64_t *const *offs
                 const int rc = leat_job_locate(j, &c->feeds[f], i, j->chunk.count - i, &failed);
                 if (!rc)
                     break;
-                if (rc == LEAT_E_IO) {
+                if (rc == LEAT_E_IO || rc == LEAT_E_NOMEM) {
                     leat_error_at_sample(&j->error, j->chunk.refs[failed].id, NULL);
                     leat_job_raise(j, first + failed);
                     return LEAT_JOB_DONE;
@@ -436,8 +438,11 @@ enum leat_job_status leat_job_size_rows(struct leat_job *j, int64_t *const *offs
         for (size_t i = 0, failed = 0; i < j->chunk.count; i = failed + 1)
             if (!leat_job_locate_others(j, i, j->chunk.count - i, &failed))
                 break;
-        if (made)
-            compute_for_lengths(j, first, made);
+        size_t failed = 0;
+        if (made && compute_for_lengths(j, first, made, &failed)) {
+            leat_job_raise(j, first + failed);
+            return LEAT_JOB_DONE;
+        }
         for (size_t o = 0; o < leat_program_outputs(c->program); o++)
             if (offsets[o] && !leat_program_output(c->program, o)->called && !leat_program_output(c->program, o)->open)
                 sum_steps(j, o, first, offsets[o]);

@@ -15,6 +15,7 @@
 #include "engine/results.h"
 #include "engine/task.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -168,8 +169,11 @@ static bool size_rows(struct leat_task *t, bool is_new)
         leat_job_raise(&t->job, 0);
         return true;
     }
-    if (is_new && c->sizes_made && !b->computed.values)
-        leat_batch_expect_made(b, c->n_made);
+    if (is_new && c->sizes_made && !b->computed.values && !leat_batch_expect_made(b, c->n_made)) {
+        leat_fail(&t->job.error, LEAT_E_NOMEM, "no memory for the values of %" PRIu64 " rows", b->plan.rows);
+        leat_job_raise(&t->job, 0);
+        return true;
+    }
     if (!t->loader->ragged)
         return true;
     if (leat_job_size_rows(&t->job, b->offsets, b->computed.values) == LEAT_JOB_DONE)

@@ -47,6 +47,7 @@ struct leat_values {
         const uint8_t *data; /* NULL: not put yet. Aligned to 64 bytes if it was put, else as its elements need */
         uint64_t bytes;
         bool lacking; /* the sample has no value: leat_values_lack. `bytes` is 0 */
+        bool begun;   /* no value yet: what the source has to make it of, leat_values_begun */
     } * at;           /* [field_index * n_samples + sample_index] */
     struct leat_values_chunk *chunks;
     uint64_t bytes;        /* of memory that the chunks take */
@@ -55,6 +56,7 @@ struct leat_values {
     /* NULL, or a flag: a source looks at it now and then, and returns CANCELLED if it is set. */
     const _Atomic bool *cancelled;
     bool may_lack;                      /* who asks takes samples without a value */
+    const struct leat_computed *begun;  /* NULL, or of each sample what it is made of; data NULL: it has no value */
     const struct leat_batch_rows *rows; /* of those samples, for sources that `fill`; NULL: of no batch */
 };
 int leat_values_init(struct leat_values *values, size_t n_fields, size_t n_samples); /* NOMEM */

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "format/source.h"
 #include "io/blocks.h"
+#include "leat/chunks.h"
 
 enum { LEAST_CHUNK = 4 << 10, CHUNK_BYTES = 64 << 10, ALIGNMENT = 64 };
 
@@ -66,7 +67,7 @@ void *leat_values_room(struct leat_values *v, size_t field_index, size_t sample_
 {
     uint8_t *to = take(v, bytes);
     if (to)
-        v->at[field_index * v->n_samples + sample_index] = (struct leat_computed){to, bytes, false};
+        v->at[field_index * v->n_samples + sample_index] = (struct leat_computed){.data = to, .bytes = bytes};
     return to;
 }
 
@@ -82,7 +83,7 @@ int leat_values_put(struct leat_values *v, size_t field_index, size_t sample_ind
 
 void leat_values_point(struct leat_values *v, size_t field_index, size_t sample_index, const void *data, uint64_t bytes)
 {
-    v->at[field_index * v->n_samples + sample_index] = (struct leat_computed){data, bytes, false};
+    v->at[field_index * v->n_samples + sample_index] = (struct leat_computed){.data = data, .bytes = bytes};
 }
 
 int leat_values_hold(struct leat_values *v, struct leat_pin *pin)
@@ -108,6 +109,13 @@ int leat_values_take(struct leat_values *v, size_t field, size_t sample, const s
     return rc;
 }
 
+bool leat_values_begun(const struct leat_values *v, size_t sample_index, const void **data, uint64_t *bytes)
+{
+    *data = v->begun ? v->begun[sample_index].data : NULL;
+    *bytes = v->begun ? v->begun[sample_index].bytes : 0;
+    return v->begun;
+}
+
 bool leat_values_may_lack(const struct leat_values *v)
 {
     return v->may_lack;
@@ -115,7 +123,8 @@ bool leat_values_may_lack(const struct leat_values *v)
 
 void leat_values_lack(struct leat_values *v, size_t field_index, size_t sample_index)
 {
-    v->at[field_index * v->n_samples + sample_index] = (struct leat_computed){(const uint8_t *)"", 0, true};
+    struct leat_computed *at = &v->at[field_index * v->n_samples + sample_index];
+    *at = (struct leat_computed){.data = (const uint8_t *)"", .lacking = true};
 }
 
 bool leat_values_cancelled(const struct leat_values *v)

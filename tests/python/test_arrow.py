@@ -232,19 +232,6 @@ def test_lists_and_patterns_of_files_are_one_data_set(tmp_path: Path) -> None:
     assert in_order(rows(leat.open([tmp_path / f"p-{i}.parquet" for i in ("09", "10", "11")]))) == want
 
 
-def test_row_groups_in_memory_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from leat.data import arrow
-
-    pq.write_table(table(400).select(["number", "words"]), tmp_path / "a.parquet", row_group_size=10)
-    monkeypatch.setattr(arrow, "CACHE_BYTES", 400)
-    ds = leat.open(tmp_path / "a.parquet")
-    source = ds._recipe[1]
-    for i in np.random.default_rng(0).permutation(400).tolist():
-        assert ds[i]["number"] == i and ds[i]["words"] == ["to", "be"][: i % 3]
-        assert 1 <= len({group for group, _ in source._cache}) <= 4
-        assert {name for _, name in source._cache} == {"words"}  # the others are in the process's cache
-
-
 def test_a_missing_value_of_a_parquet_file_breaks_its_sample_only(tmp_path: Path) -> None:
     pq.write_table(pa.table({"x": [1, None, 3]}), tmp_path / "a.parquet")
     ds = leat.open(tmp_path / "a.parquet")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import decimal
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -84,6 +86,79 @@ def test_values_made_one_by_one_are_read_beside_the_others(
         assert (sample["i"], sample["json"], sample["text"]) == (i, want["json"][i], want["text"][i])
     for name in ("json", "i"):
         assert sorted(group for group, columns in calls if name in columns) == list(range(N // GROUP))
+
+
+def made_of_all_kinds(tmp: Path) -> tuple[Path, dict[str, Any], dict[str, list[Any]]]:
+    """A table whose values are made one by one: JSON of lists and of texts, decimals, sparse rows, files."""
+    (tmp / "files").mkdir()
+    for i in range(60):
+        (tmp / "files" / f"{i}.bin").write_bytes(bytes([i]) * i)
+    want: dict[str, list[Any]] = {
+        "nested": [[{"a": i}, {"a": None}] for i in range(60)],
+        "parsed": [json.dumps({"n": i}) for i in range(60)],
+        "price": [decimal.Decimal(i * 17).scaleb(-2) for i in range(60)],
+        "x": [{"values": [1.5] * (i % 3), "columns": list(range(i % 3))} for i in range(60)],
+        "path": [str(tmp / "files" / f"{i}.bin") for i in range(60)],
+        "mixed": [{"bytes": bytes([i]) if i % 2 else None, "path": str(tmp / "files" / f"{i}.bin")} for i in range(60)],
+    }
+    lists = {"values": pa.list_(pa.float32()), "columns": pa.list_(pa.int32())}
+    kinds = {"price": pa.decimal128(9, 2), "x": pa.struct(lists)}
+    pq.write_table(
+        pa.table({n: pa.array(v, kinds.get(n)) for n, v in want.items()}), tmp / "a.parquet", row_group_size=20
+    )
+    fields = {"nested": None, "parsed": "json", "price": None, "x": leat.sparse("float32", 4), "path": "image"}
+    return tmp / "a.parquet", {**fields, "mixed": None}, want
+
+
+def test_values_made_one_by_one_are_made_of_row_groups_that_are_decoded_once(
+    tmp_path: Path, calls: list[tuple[int, tuple[str, ...]]]
+) -> None:
+    path, fields, want = made_of_all_kinds(tmp_path)
+    ds = leat.open(path, fields=fields)
+    for i in [*np.random.default_rng(1).permutation(60).tolist(), *range(60)]:
+        sample = ds[i]
+        assert sample["nested"] == want["nested"][i]
+        assert sample["parsed"] == {"n": i}
+        assert sample["price"] == format(want["price"][i], "f")
+        assert sample["x"].values.tolist() == want["x"][i]["values"]
+        assert sample["x"].columns.tolist() == want["x"][i]["columns"]
+        assert sample["path"] == bytes([i]) * i
+        assert sample["mixed"] == (bytes([i]) if i % 2 else bytes([i]) * i)
+    for name in fields:
+        assert sorted(group for group, columns in calls if name in columns) == [0, 1, 2]
+
+
+def test_a_value_that_cannot_be_made_breaks_its_sample_only(
+    tmp_path: Path, calls: list[tuple[int, tuple[str, ...]]]
+) -> None:
+    texts = [json.dumps([i]) for i in range(60)]
+    texts[7], texts[33] = "{", "no json"
+    paths = []
+    for i in range(60):
+        paths.append(str(tmp_path / f"{i}.bin"))
+        if i != 9:
+            (tmp_path / f"{i}.bin").write_bytes(bytes([i]))
+    pq.write_table(
+        pa.table({"j": texts, "f": paths, "some": pa.array([None if i == 11 else i for i in range(60)])}),
+        tmp_path / "a.parquet",
+        row_group_size=20,
+    )
+    ds = leat.open(tmp_path / "a.parquet", fields={"j": "json", "f": "bytes"})
+    assert ds[6] == {"j": [6], "f": paths[6].encode()}
+    with pytest.raises(leat.BrokenSampleError, match=r"row group 0, row 7: column 'j': JSONDecodeError"):
+        ds[7]
+    ds = leat.open(tmp_path / "a.parquet", fields={"f": "image", "some": None, "j": "json"})
+    with pytest.raises(leat.BrokenSampleError, match=r"row group 0, row 9: column 'f' names a file"):
+        ds[9]
+    with pytest.raises(leat.BrokenSampleError, match=r"row group 0, row 11: column 'some' has no value"):
+        ds[11]
+    calls.clear()
+    outputs: dict[str, Any] = {"some": [], "j": []}
+    how: dict[str, Any] = {"shuffle": True, "on_error": "skip", "framework": "numpy", "outputs": outputs}
+    with leat.Loader(ds, batch_size=16, num_threads=2, **how) as loader:
+        for _ in range(2):
+            assert sorted(i for batch in loader for i in batch.ids.tolist()) == sorted({*range(60)} - {7, 11, 33})
+    assert len(calls) == len(set(calls))  # the errors are made without decoding
 
 
 def test_the_cache_gives_way_and_values_stay_the_same(tmp_path: Path) -> None:

@@ -25,6 +25,13 @@ MUTATIONS = [
         ("c:data/converted",),
     ),
     Mutation(
+        "bytes of which a value is made are taken for the value",
+        "src/data/chunks.c",
+        "    return !c->data || c->begun;",
+        "    return !c->data;",
+        ("c:data/chunks",),
+    ),
+    Mutation(
         "values in a block are used after it was dropped",
         "src/data/chunks.c",
         "(held && leat_values_hold(out, &s->pins[f])))",

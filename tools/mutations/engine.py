@@ -21,8 +21,15 @@ MUTATIONS = [
         "values of any size are computed far ahead",
         "src/engine/ahead.c",
         "    const uint64_t most = l->budget.limit / BUDGET_PART / l->tasks.made_row_bytes;\n",
-        "    const uint64_t most = MOST_ROWS;\n",
+        "    const uint64_t most = l->asks_many;\n",
         ("c:engine/ahead",),
+    ),
+    Mutation(
+        "a value without memory when its length is wanted counts as empty",
+        "src/engine/locate.c",
+        "if (leat_job_compute(j, *failed = i, 1, &bad) == LEAT_E_NOMEM)",
+        "if (leat_job_compute(j, *failed = i, 1, &bad) == LEAT_E_CANCELLED)",
+        ("c:engine/storage",),
     ),
     Mutation(
         "set_epoch drops a position that was loaded in the same epoch",

@@ -209,8 +209,6 @@ def _stats(options: Mapping[str, str]) -> int:
 
 def _copy(options: Mapping[str, str]) -> int:
     """Writes the samples of tables to a file of leat, but those with missing values."""
-    import numpy as np
-
     import leat
 
     from ..data.dataset import _cells
@@ -225,9 +223,7 @@ def _copy(options: Mapping[str, str]) -> int:
     parts = [part._recipe[1] for part in dataset._recipe[1]] if dataset._recipe[0] == "concat" else [dataset._recipe[1]]
     fields, lacking, left_out = parts[0].fields, "", 0
     with leat.Writer(options["copy"], fields, classes=dataset.classes or None, check=False) as writer:
-        for source, begin in ((s, begin) for s in parts for begin in range(0, len(s), 4096)):
-            rows = np.arange(begin, min(begin + 4096, len(source)))
-            found = source.read_fields(rows, list(fields), True)
+        for source, found in ((s, found) for s in parts for found in s.slices(list(fields), 4096)):
             for values in zip(*(found[name] for name in fields), strict=True):
                 none = [n for n, v in zip(fields, values, strict=True) if v is None and n in source.lacking_fields]
                 if none:

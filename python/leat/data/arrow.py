@@ -1,7 +1,7 @@
 """Tables of Arrow, and Parquet files, as data sets.
 
 Data in memory are used in place: each batch of a table is a data set of arrays, and they are joined. Parquet is read
-row group by row group when samples are read; those read last are kept, within a bound.
+row group by row group when samples are read, and stays decoded in the cache of the process.
 """
 
 from __future__ import annotations
@@ -9,9 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,11 +22,10 @@ from .dataset import Dataset, concat
 from .features import Features, of_dataset, of_metadata, refuse_format
 from .ragged import Ragged
 from .schema import Field, held
-from .sparse import Sparse
+from .sparse import Sparse, packed, row_of
 
 _INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
-#: of row groups that are kept decoded, of one data set
-CACHE_BYTES = 256 << 20
+_NONE, _BEGUN = 1, 2  # marks of values, as enum leat_mark
 
 
 class Columns:
@@ -47,12 +44,15 @@ class Columns:
         self.paths: dict[str, tuple[int, ...]] = {}
         self.stored: dict[str, Field] = {}
         self.nullable: dict[str, bool] = {}
+        self.structs_of_files: set[str] = set()
         for name, path, leaf in arrow_values.members(kind):
             if name in self.paths:
                 raise InvalidError(f"two columns would become the field {name!r}: rename one of them")
             self.paths[name] = path
             self.nullable[name] = arrow_values.is_nullable(kind, path)
             self.stored[name] = arrow_values.field_of(leaf)
+            if leaf.dictionary is None and arrow_values.is_file(leaf):
+                self.structs_of_files.add(name)
         self.as_json: set[str] = set()
         self.as_files: set[str] = set()
         if isinstance(fields, str):
@@ -87,6 +87,10 @@ class Columns:
     def _known(self, name: str) -> None:
         if name not in self.paths:
             raise KeyError(f"there is no column {name!r}: there are {', '.join(self.paths)}")
+
+    def has_files(self, name: str) -> bool:
+        """Whether values of a field may be files that a column has by their paths."""
+        return name in self.as_files or name in self.structs_of_files
 
     def _can_be_files(self, name: str) -> bool:
         return name in self.stored and self.stored[name].kind in ("bytes", "str")
@@ -317,8 +321,8 @@ class Chunk:
 
 
 class Chunks:
-    """A source over chunks. Columns that are bytes stay in the process's cache; of others, whose values are made one by
-    one, the last ones are kept here, up to `cache_bytes`."""
+    """A source over chunks. Decoded columns stay in the process's cache, as bytes: JSON as its text, sparse rows as
+    they are stored. Of values that are files their paths stay there."""
 
     def __init__(
         self, chunks: Sequence[Chunk], columns: Columns, names: Mapping[str, str], version: str | None
@@ -332,10 +336,6 @@ class Chunks:
         self.version = version or hashlib.sha256("\n".join(c.version for c in self._chunks).encode()).hexdigest()
         self.chunk_rows = [c.rows for c in self._chunks]
         self._ends = np.cumsum([c.rows for c in self._chunks], dtype=np.int64)
-        self.cache_bytes = CACHE_BYTES
-        self._lock = threading.Lock()
-        self._cache: OrderedDict[tuple[int, str], tuple[Any, Any, int]] = OrderedDict()
-        self._held = 0
 
     def __len__(self) -> int:
         return int(self._ends[-1]) if len(self._ends) else 0
@@ -345,30 +345,32 @@ class Chunks:
         chunk = self._chunks[number := int(np.searchsorted(self._ends, position, "right"))]
         return chunk, position - int(self._ends[number]) + chunk.rows
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_cache": OrderedDict(), "_held": 0, "_lock": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _lock=threading.Lock())
-
     def read(self, positions: np.ndarray[Any, Any]) -> dict[str, Any]:
         return self.read_fields(positions, list(self.fields))
 
     def read_fields(
         self, positions: np.ndarray[Any, Any], names: Sequence[str], may_lack: bool = False
     ) -> dict[str, Any]:
-        """`may_lack`: None stands for a value that is missing, which else is an error."""
+        """Decodes the chunks of these rows, and keeps none. `may_lack`: None stands for a value that is missing, which
+        else is an error."""
         where = np.searchsorted(self._ends, positions, "right")
         numbers = np.unique(where).tolist()
         order = [np.flatnonzero(where == number) for number in numbers]
         out: dict[str, list[Any]] = {name: [] for name in names}
         for number, at in zip(numbers, order, strict=True):
             rows = positions[at] - (int(self._ends[number]) - self._chunks[number].rows)
-            found = self._values(number, names)
+            found = self._decoded(number, names)
             for name in names:
-                values, nulls = found[name]
-                out[name].append(self._taken(self._chunks[number], name, values, nulls, rows, may_lack))
+                out[name].append(self._taken(self._chunks[number], name, *found[name], rows, may_lack))
         return {name: _scattered(parts, order) for name, parts in out.items()}
+
+    def slices(self, names: Sequence[str], n: int) -> Iterator[dict[str, Any]]:
+        """All rows, at most n at a time, None for missing values; each chunk is decoded once."""
+        for number, chunk in enumerate(self._chunks):
+            found = self._decoded(number, names)
+            for begin in range(0, chunk.rows, n):
+                rows = np.arange(begin, min(begin + n, chunk.rows))
+                yield {name: self._taken(chunk, name, *found[name], rows, True) for name in names}
 
     def _taken(
         self, chunk: Chunk, name: str, values: Any, nulls: Any, rows: np.ndarray[Any, Any], may_lack: bool
@@ -378,10 +380,7 @@ class Chunks:
         if missing is None or not missing.any():
             return self._there(chunk, name, values, rows)
         if not may_lack:
-            raise InvalidError(
-                f"{chunk.where}, row {rows[missing][0]}: column {name!r} has no value, and a field has one: "
-                f"fill={{{name!r}: ...}} says what stands for it"
-            )
+            raise _missing(chunk, int(rows[missing][0]), name)
         there = iter(self._there(chunk, name, values, rows[~missing]))
         return [None if none else next(there) for none in missing.tolist()]
 
@@ -401,46 +400,58 @@ class Chunks:
         return [json.loads(bytes(one)) for one in found] if kind == "json" else found
 
     def read_chunk(self, number: int, names: Sequence[str]) -> dict[str, Any]:
-        """The values of whole columns, and which are missing."""
-        found = self._decoded(number, names)
-        made = {
-            name: one
-            for name, one in found.items()
-            if not isinstance(one[0], (np.ndarray, Ragged)) or self.fields[name].kind == "json"
-        }
-        if made:  # they are asked for one by one next
-            with self._lock:
-                self._keep(number, made)
-                self._drop(number)
-        return {name: (values, nulls) for name, (values, nulls, _) in found.items()}
+        """The values of whole columns, and a mark for each, or None."""
+        return {name: self._as_bytes(name, *one) for name, one in self._decoded(number, names).items()}
 
-    def _values(self, number: int, names: Sequence[str]) -> dict[str, Any]:
-        with self._lock:
-            missing = [n for n in names if (number, n) not in self._cache]
-            if missing:
-                self._keep(number, self._decoded(number, missing))
-            found = {}
-            for name in names:
-                self._cache.move_to_end((number, name))
-                found[name] = self._cache[number, name][:2]
-            self._drop(number)
-            return found
+    def _as_bytes(self, name: str, values: Any, nulls: Any) -> tuple[Any, Any]:
+        field = self.fields[name]
+        if isinstance(values, np.ndarray) or (isinstance(values, Ragged) and field.kind != "json"):
+            return values, nulls
+        step = _schema.step_of(field) if field.kind == "sparse" else 1
+        marks = np.zeros(len(values), np.uint8) if nulls is None else nulls.astype(np.uint8)
+        rows: list[bytes] = []
+        for i, mark in enumerate(marks.tolist()):
+            try:
+                made, begun = (b"", False) if mark else self._row(name, field, values, i)
+            except Exception as e:  # `finish` raises it for this sample
+                made, begun = f"{type(e).__name__}: {e}".encode("utf-8", "replace"), True
+            if begun:
+                marks[i] = _BEGUN
+            rows.append(made + b" " * (-len(made) % step))
+        offsets = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum([len(row) // step for row in rows], out=offsets[1:])
+        return Ragged(np.frombuffer(b"".join(rows), np.uint8), offsets), marks if marks.any() else None
 
-    def _keep(self, number: int, found: Mapping[str, tuple[Any, Any, int]]) -> None:
-        for name, one in found.items():
-            self._held += one[2] - self._cache.pop((number, name), (None, None, 0))[2]
-            self._cache[number, name] = one
+    def _row(self, name: str, field: Field, values: Any, i: int) -> tuple[bytes, bool]:
+        """A value as it is stored, or the path of the file that it is, and True."""
+        if isinstance(values, arrow_values.Files):
+            return values.begun(i)
+        if isinstance(values, arrow_values.Filled) and isinstance(values.values, arrow_values.Files):
+            return (values.one, False) if values.missing[i] else values.values.begun(i)
+        if isinstance(values, _Joined):
+            return self._row(name, field, *values.place(i))
+        one = values[i]
+        if field.kind == "sparse":
+            one = packed(*row_of(name, one, field.shape[0] or 0)).tobytes()
+        elif isinstance(values, Ragged):
+            one = bytes(one)
+            json.loads(one)
+        elif field.kind == "json":
+            one = json.dumps(one, ensure_ascii=False, allow_nan=False).encode()
+        return one.encode() if isinstance(one, str) else one, False
 
-    def _drop(self, number: int) -> None:
-        """Drops what was used last of other chunks, while it is too much."""
-        while self._held > self.cache_bytes and self._cache:
-            key = next(iter(self._cache))
-            if key[0] == number:
-                break
-            self._held -= self._cache.pop(key)[2]
+    def finish(self, name: str, position: int, begun: bytes | None) -> Any:
+        """The value of a file, by what :meth:`read_chunk` has of it, or the error of a row that has none."""
+        chunk, row = self.place(position)
+        if begun is None:
+            raise _missing(chunk, row, name)
+        if not self._columns.has_files(name):
+            raise FormatError(f"{chunk.where}, row {row}: column {name!r}: {begun.decode('utf-8', 'replace').rstrip()}")
+        files = arrow_values.Files([begun], None, None, self._columns.folder)
+        return _made(files, [0], name, lambda _: f"{chunk.where}, row {row}")[0]
 
-    def _decoded(self, number: int, names: Sequence[str]) -> dict[str, tuple[Any, Any, int]]:
-        """The values of columns, which are missing, and about how many bytes that is."""
+    def _decoded(self, number: int, names: Sequence[str]) -> dict[str, tuple[Any, Any]]:
+        """The values of columns, and which are missing."""
         chunk = self._chunks[number]
         try:
             table = chunk.read(list(dict.fromkeys(self._top[n] for n in names)))
@@ -456,15 +467,13 @@ class Chunks:
         parts = list(batches)
         if sum(p.length for p in parts) != chunk.rows:
             raise FormatError(f"{chunk.where}: {sum(p.length for p in parts)} rows, and its index says {chunk.rows}")
-        size = max(table.nbytes // len(names), 1)
-        decoded: dict[str, tuple[Any, Any, int]] = {}
+        decoded: dict[str, tuple[Any, Any]] = {}
         for name in names:
             try:
                 pieces = [self._prepared(columns, part, name) for part in parts]
             except InvalidError as e:
                 raise InvalidError(f"{chunk.where}: {e}") from None
-            values, nulls = pieces[0] if len(pieces) == 1 else _join(pieces)
-            decoded[name] = values, nulls, size
+            decoded[name] = pieces[0] if len(pieces) == 1 else _join(pieces)
         return decoded
 
     def _prepared(self, columns: Columns, part: arrow_c.Column, name: str) -> tuple[Any, Any]:
@@ -473,6 +482,13 @@ class Chunks:
         if nulls is not None and (name in columns.fill or arrow_values.has_null(found)):
             return arrow_values.filled(name, found, values, nulls, columns.fill, 0), None
         return values, nulls
+
+
+def _missing(chunk: Chunk, row: int, name: str) -> InvalidError:
+    return InvalidError(
+        f"{chunk.where}, row {row}: column {name!r} has no value, and a field has one: fill={{{name!r}: ...}} says "
+        "what stands for it"
+    )
 
 
 def _join(pieces: list[tuple[Any, Any]]) -> tuple[Any, Any]:
@@ -497,9 +513,14 @@ class _Joined(Each):
     def __len__(self) -> int:
         return int(self.ends[-1])
 
-    def __getitem__(self, i: int) -> Any:
+    def place(self, i: int) -> tuple[Any, int]:
+        """The part that a row stands in, and the row in it."""
         part = int(np.searchsorted(self.ends, i, "right"))
-        return self.parts[part][i - int(self.ends[part]) + len(self.parts[part])]
+        return self.parts[part], i - int(self.ends[part]) + len(self.parts[part])
+
+    def __getitem__(self, i: int) -> Any:
+        part, row = self.place(i)
+        return part[row]
 
 
 def _scattered(parts: list[Any], order: list[np.ndarray[Any, Any]]) -> Any:

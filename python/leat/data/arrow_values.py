@@ -56,6 +56,11 @@ class Files(Each):
     def __len__(self) -> int:
         return len(self.paths)
 
+    def begun(self, i: int) -> tuple[bytes, bool]:
+        """The bytes, or the path as it is stored, and True."""
+        there = self.content is not None and not (self.missing is not None and self.missing[i])
+        return bytes((self.content if there else self.paths)[i]), not there  # type: ignore[index]
+
     def path(self, i: int) -> str | None:
         """None: the bytes are there."""
         if self.content is not None and not (self.missing is not None and self.missing[i]):

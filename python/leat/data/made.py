@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import math
 import threading
 import warnings
@@ -252,9 +253,14 @@ class Reader:
             stacklevel=2,
         )
 
-    def __call__(self, numbers: list[int], raw: bytes, may_lack: bool = False) -> list[Any]:
-        """`may_lack`: a value that is missing is None, and no error."""
+    def __call__(
+        self, numbers: list[int], raw: bytes, may_lack: bool = False, begun: list[bytes | None] | None = None
+    ) -> list[Any]:
+        """`may_lack`: a value that is missing is None, and no error. `begun`: what `read_chunk` gave of values that it
+        has marked as begun, which `finish(name, position, begun)` makes; None of one that is missing."""
         positions = np.frombuffer(raw, np.int64)
+        if begun is not None:
+            return [self._finished(number, positions.tolist(), begun) for number in numbers]
         may_lack = may_lack and bool(self.lacking)
         try:
             found = self._read(positions, numbers, may_lack)
@@ -270,9 +276,20 @@ class Reader:
             return some(positions, names, True) if may_lack else some(positions, names)
         return self.source.read(positions)
 
+    def _finished(self, number: int, positions: list[int], begun: list[bytes | None]) -> list[Any]:
+        name, field = self.fields[number]
+        made = []
+        for at, (position, given) in enumerate(builtins.zip(positions, begun, strict=True)):
+            try:
+                value = self.source.finish(name, position, given)  # type: ignore[attr-defined]
+            except BaseException as e:
+                raise self._failed(at, e) from e
+            made.append(self._varying(name, field, value, at))
+        return made
+
     def chunk(self, numbers: list[int], chunk: int) -> list[Any]:
-        """Whole columns of a chunk: (values, offsets or None, bytes of an offset, missing or None), or None for one
-        whose values are read one by one."""
+        """Whole columns of a chunk: (values, offsets or None, bytes of an offset, marks or None), or None for one whose
+        values are read one by one. Marks: 0 a value, 1 none, 2 what `finish` makes the value of."""
         names = [self.fields[i][0] for i in numbers]
         try:
             found = self.source.read_chunk(chunk, names)  # type: ignore[attr-defined]
@@ -281,13 +298,13 @@ class Reader:
         rows = int(self.source.chunk_rows[chunk])  # type: ignore[attr-defined]
         return [self._column(rows, *self.fields[i], *found[self.fields[i][0]]) for i in numbers]
 
-    def _column(self, rows: int, name: str, field: Field, values: Any, nulls: Any) -> Any:
-        missing = None if nulls is None else np.ascontiguousarray(nulls, np.uint8)
-        if len(values) != rows or (missing is not None and missing.shape != (rows,)):
+    def _column(self, rows: int, name: str, field: Field, values: Any, marks: Any) -> Any:
+        marks = None if marks is None else np.ascontiguousarray(marks, np.uint8)
+        if len(values) != rows or (marks is not None and marks.shape != (rows,)):
             raise self._wrong(name, f"{len(values)} values for a chunk of {rows} rows")
         if isinstance(values, np.ndarray):
-            return self._array(name, field, values, (len(values), *field.shape)), None, 0, missing
-        if not isinstance(values, Ragged) or field.kind in ("json", "sparse"):
+            return self._array(name, field, values, (len(values), *field.shape)), None, 0, marks
+        if not isinstance(values, Ragged):
             return None
         raw = values.values
         if field.kind == "array":
@@ -295,7 +312,7 @@ class Reader:
         offsets = np.ascontiguousarray(values.offsets)
         if offsets.dtype not in (np.int32, np.int64):
             offsets = offsets.astype(np.int64)
-        return np.ascontiguousarray(raw), offsets, offsets.itemsize, missing
+        return np.ascontiguousarray(raw), offsets, offsets.itemsize, marks
 
     def _blame(self, positions: np.ndarray[Any, Any], e: BaseException) -> None:
         """Raises, unless samples can be read one by one."""

@@ -9,12 +9,10 @@ from typing import Any
 import pyarrow as pa
 import ray
 
-from ..data.arrow import Chunk, Chunks, of_chunks
+from ..data.arrow import Chunk, of_chunks
 from ..data.dataset import Dataset
 from ..errors import InvalidError
 from .blocks import fields_of, plain
-
-CACHE_BYTES = 64 << 20  #: of blocks that stay in use here, and cannot leave Ray's store meanwhile
 
 
 def from_dataset(
@@ -56,11 +54,7 @@ def from_dataset(
         if not own.equals(schema):
             raise InvalidError(f"block {i} has other columns than the first one: {own} and {schema}")
         chunks.append(Chunk(rows, "Ray Data", f"block {i}", _Read(ref), digest))
-    found = of_chunks(chunks, schema, fields_of(schema, fields), fill, None)
-    source = found._recipe[1]
-    assert isinstance(source, Chunks)
-    source.cache_bytes = CACHE_BYTES
-    return found
+    return of_chunks(chunks, schema, fields_of(schema, fields), fill, None)
 
 
 class _Read:

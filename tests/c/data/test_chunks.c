@@ -21,6 +21,8 @@ static const uint64_t rows[CHUNKS] = {7, 0, 20, 1, 30, 0, 12, 29, 1};
 
 static struct plan {
     bool missing; /* texts of samples that 5 divides */
+    bool begun;   /* texts of other samples that 3 divides: "#" and the number */
+    int refuses;  /* the sample whose begun value cannot be made; 0: none */
     unsigned offset_bytes;
     int fails; /* the chunk that cannot be decoded; -1: none */
     enum lie { GOOD = 0, SHORT, LONG, NO_OFFSETS, DESCENDING, BEYOND, ODD_OFFSETS, TWICE, LIES } lie;
@@ -49,6 +51,11 @@ static bool is_missing(size_t field, uint64_t sample)
     return plan.missing && field == TEXT && sample % 5 == 0;
 }
 
+static bool is_begun(size_t field, uint64_t sample)
+{
+    return plan.begun && field == TEXT && sample % 3 == 0 && !is_missing(field, sample);
+}
+
 static uint64_t begin_of(uint64_t chunk)
 {
     uint64_t begin = 0;
@@ -60,14 +67,17 @@ static uint64_t begin_of(uint64_t chunk)
 static int put_column(struct leat_chunk *out, size_t index, size_t field, uint64_t chunk)
 {
     static const uint64_t units[] = {12, 4, 1};
-    uint8_t values[64 * 32], missing[32] = {0};
+    uint8_t values[64 * 32], marks[32] = {0};
     int64_t offsets[33] = {field == LIST ? 2 : 0}; /* as a part of a larger array has them */
     int32_t narrow[33];
     uint64_t bytes = (uint64_t)offsets[0] * units[field];
     memset(values, 0xee, sizeof values);
     for (uint64_t i = 0; i < rows[chunk]; i++) {
-        missing[i] = is_missing(field, begin_of(chunk) + i);
-        bytes += missing[i] ? 0 : value_of(field, begin_of(chunk) + i, values + bytes);
+        const uint64_t sample = begin_of(chunk) + i;
+        marks[i] = is_missing(field, sample) ? LEAT_MARK_NONE : is_begun(field, sample) ? LEAT_MARK_BEGUN : 0;
+        bytes += marks[i] == LEAT_MARK_NONE ? 0
+                 : marks[i]                 ? (uint64_t)snprintf((char *)values + bytes, 64, "#%d", (int)sample)
+                                            : value_of(field, sample, values + bytes);
         offsets[i + 1] = (int64_t)(bytes / units[field]);
     }
     if (plan.lie == DESCENDING)
@@ -82,7 +92,7 @@ static int put_column(struct leat_chunk *out, size_t index, size_t field, uint64
                           !has_offsets             ? NULL
                           : plan.offset_bytes == 4 ? (const void *)narrow
                                                    : (const void *)offsets,
-                          plan.lie == ODD_OFFSETS ? 3 : plan.offset_bytes, plan.missing ? missing : NULL);
+                          plan.lie == ODD_OFFSETS ? 3 : plan.offset_bytes, plan.missing || plan.begun ? marks : NULL);
 }
 
 static int decode(void *user, const size_t *wanted, size_t n, uint64_t chunk, struct leat_chunk *out,
@@ -111,10 +121,19 @@ static int compute(void *user, const size_t *wanted, size_t n_fields, const uint
                    struct leat_values *out, size_t *failed, struct leat_error *error)
 {
     uint8_t bytes[64];
+    const void *data;
+    uint64_t has;
     atomic_fetch_add(&computed, 1);
     for (size_t f = 0; f < n_fields; f++)
         for (size_t i = 0; i < n; i++) {
-            if (is_missing(wanted[f], samples[i])) {
+            const bool begun = leat_values_begun(out, i, &data, &has);
+            assert_int_equal(begun, wanted[f] == TEXT);
+            assert_int_equal(data != NULL, is_begun(wanted[f], samples[i]));
+            if (data) {
+                assert_int_equal(has, snprintf((char *)bytes, sizeof bytes, "#%d", (int)samples[i]));
+                assert_memory_equal(data, bytes, has);
+            }
+            if (is_missing(wanted[f], samples[i]) || (begun && plan.refuses == (int)samples[i])) {
                 *failed = i;
                 *error = (struct leat_error){.code = LEAT_E_DECODE, .sample = LEAT_NO_SAMPLE, .offset = LEAT_NO_OFFSET};
                 snprintf(error->message, sizeof error->message, "it has no text");
@@ -228,6 +247,26 @@ TEST_IN(a_sample_without_a_value_is_an_error_unless_the_caller_takes_it, set_up,
     assert_true(failed < 200 && error.sample % 5 == 0);
     assert_string_equal(error.message, "it has no text");
     leat_dataset_release(d);
+}
+
+TEST_IN(values_that_are_begun_are_made_of_what_the_chunk_has_in_one_call, set_up, NULL)
+{
+    struct leat_dataset *d;
+    struct leat_error error;
+    size_t failed;
+    plan.begun = plan.missing = true;
+    for (int stays = 0; stays < 2; stays++) {
+        test_blocks_budget = stays ? 1 << 20 : 1;
+        assert_int_equal(open_chunks(&d, &error), LEAT_OK);
+        const int before = computed;
+        assert_int_equal(ask(d, 7, 300, true, &failed, &error), LEAT_OK);
+        assert_int_equal(computed - before, 2); /* the texts, and the field that is slow */
+        plan.refuses = 33;
+        assert_int_equal(ask(d, 7, 300, true, &failed, &error), LEAT_E_DECODE);
+        assert_int_equal(error.sample, 33);
+        plan.refuses = 0;
+        leat_dataset_release(d);
+    }
 }
 
 TEST_IN(a_chunk_that_cannot_be_decoded_fails_its_samples_and_is_decoded_later, set_up, NULL)

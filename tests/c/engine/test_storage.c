@@ -21,6 +21,7 @@ struct computer {
     uint64_t first;         /* what sample 0 has */
     uint64_t bad;           /* sample that is broken, or UINT64_MAX */
     bool blames;            /* it says which one it was */
+    _Atomic int scarce;     /* so many calls with sample 77 have no memory */
     _Atomic uint64_t calls; /* samples that were asked for */
 };
 
@@ -33,6 +34,8 @@ static int compute(void *user, const size_t *which, size_t n_fields, const uint6
         uint64_t id = c->first + samples[i];
         uint8_t bytes[100];
         int64_t y = (int64_t)id;
+        if (samples[i] == 77 && atomic_fetch_sub(&c->scarce, 1) > 0)
+            return leat_fail(error, LEAT_E_NOMEM, "no memory for sample 77");
         if (samples[i] == c->bad) {
             *failed = c->blames ? i : n;
             return leat_fail(error, LEAT_E_DECODE, "sample %d cannot be computed", (int)samples[i]);
@@ -265,6 +268,31 @@ TEST(a_sample_that_cannot_be_computed_is_a_broken_one)
             }
             leat_dataset_release(d);
         }
+}
+
+/* The value has its length, and its place in the batch, from the first call. */
+TEST(no_memory_for_a_value_whose_length_is_wanted_is_an_error_that_says_so)
+{
+    struct computer c = {.bad = UINT64_MAX, .scarce = 0};
+    struct leat_dataset *d = computed(&c, 3, N);
+    struct leat_loader_options options = test_options(N);
+    options.num_threads = 1; /* one batch after the other */
+    options.epochs = 1;
+    c.scarce = 2; /* with the others, and alone */
+    struct leat_loader *loader = test_loader(d, &options);
+    struct leat_error error;
+    struct leat_batch *b;
+    assert_int_equal(leat_loader_next(loader, test_start(loader), -1, &b, &error), LEAT_E_NOMEM);
+    assert_non_null(strstr(error.message, "no memory for sample 77"));
+    leat_loader_close(loader);
+    c.scarce = 1; /* alone it finds some */
+    loader = test_loader(d, &options);
+    b = test_next(loader, test_start(loader));
+    assert_int_equal(leat_batch_rows(b), N);
+    test_check_batch(b);
+    leat_batch_free(b);
+    leat_loader_close(loader);
+    leat_dataset_release(d);
 }
 
 TEST(neighbours_in_a_file_are_read_as_one)
