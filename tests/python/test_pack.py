@@ -368,6 +368,33 @@ def test_iterables_are_packed_and_gone_on_with(tmp_path: Path) -> None:
     assert (tmp_path / "b.leat").read_bytes() == (tmp_path / "whole.leat").read_bytes()
 
 
+@pytest.mark.parametrize("listed", [True, False])
+def test_a_run_does_not_go_on_with_other_samples_of_the_same_class_and_number(tmp_path: Path, listed: bool) -> None:
+    class Data:
+        def __init__(self, first: int, last: int, stop: int | None = None) -> None:
+            self.ends, self.stop = {0: first, 399: last}, stop
+
+        def __len__(self) -> int:
+            return 400
+
+        def __getitem__(self, i: int) -> Any:
+            if i == self.stop:
+                raise RuntimeError("it is cut off")
+            return {"i": self.ends.get(i, i), "data": bytes(100_000)}
+
+    def of(first: int, last: int, stop: int | None = None) -> Any:
+        data = Data(first, last, stop)
+        return data if listed else (data[i] for i in range(400))
+
+    with pytest.raises(leat.BrokenSampleError, match="it is cut off"):
+        leat.pack(of(0, 399, 300), tmp_path / "a.leat", workers=0, on_error="raise")
+    for other in [of(1, 399)] + [of(0, 398)] * listed:
+        with pytest.raises(leat.ChangedError, match="the data set changed since this was begun"):
+            leat.pack(other, tmp_path / "a.leat", workers=0, on_error="raise", resume=True)
+    leat.pack(of(0, 399), tmp_path / "a.leat", workers=0, on_error="raise", resume=True)
+    assert leat.open(tmp_path / "a.leat").column("i").tolist() == list(range(400))
+
+
 def test_an_iterable_data_set_of_torch_is_iterated_over(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
 

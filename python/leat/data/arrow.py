@@ -6,6 +6,7 @@ row group by row group when samples are read, and stays decoded in the cache of 
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -576,8 +577,17 @@ class _GroupRead:
         import pyarrow.parquet
 
         check_stamp(self.path, self.stamp)
-        with pyarrow.parquet.ParquetFile(self.path, memory_map=True) as file:
+        about = _about(self.path, self.stamp)
+        with pyarrow.parquet.ParquetFile(self.path, metadata=about, memory_map=True) as file:
             return file.read_row_group(self.group, columns=columns)
+
+
+@functools.lru_cache(maxsize=64)
+def _about(path: str, found: tuple[int, int]) -> Any:
+    """The footer of a file, which need not be parsed for each of its row groups."""
+    import pyarrow.parquet
+
+    return pyarrow.parquet.read_metadata(path, memory_map=True)
 
 
 def stamp(path: str) -> tuple[int, int]:

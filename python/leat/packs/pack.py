@@ -11,6 +11,7 @@ leat.tokenize are.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import random
@@ -121,8 +122,10 @@ def pack(
             a list of texts.
         metadata, shard_bytes, overwrite: as of :class:`leat.Writer`.
         resume: continue an interrupted run after its last complete sample; the file has the same bytes as without the
-            interruption. An iterable is read from its beginning and its first samples are passed over. A run that could
-            be resumed is not overwritten, unless `overwrite` is set.
+            interruption. An iterable is read from its beginning and its first samples are passed over. The data set has
+            to be the same, as its class, length, and first and last sample say (of an iterable class and first sample;
+            of a :class:`leat.Dataset` its fingerprint). A run that could be resumed is not overwritten, unless
+            `overwrite` is set.
         progress: show a line with the rate and the time left on standard error.
         options: further ones of :class:`leat.Writer`: `photos`, `check`, `lenient`, `max_side`, `quality`,
             `num_threads`.
@@ -156,7 +159,7 @@ def pack(
     schema = samples.fields()
     if "label" in schema and classes:
         given["classes"] = list(classes)
-    begun = {"data set": samples.identity, "fields": {n: repr(f) for n, f in schema.items()}, "on_error": on_error}
+    begun = {"data set": samples.identity(), "fields": {n: repr(f) for n, f in schema.items()}, "on_error": on_error}
     notes = Notes(target, begun, ".packing")
     notes.prepare(resume, True)  # the Writer refuses to begin anew where there are samples
     if resume and notes.published_with(samples.count):  # and ended before it had cleaned up
@@ -239,10 +242,13 @@ class _Samples(ABC):
 
     parallel = False
     count = 0  #: 0: not known
-    identity: Any = None  #: of the data set, for a run that is resumed
 
     @abstractmethod
     def fields(self) -> dict[str, Field]: ...
+
+    @abstractmethod
+    def identity(self) -> Any:
+        """What tells the data set from another one, for a run that is resumed; after `fields`."""
 
     @abstractmethod
     def write(self, writer: Writer, done: int, workers: int, outcome: _Outcome) -> None: ...
@@ -259,10 +265,13 @@ class _Stored(_Samples):
         stay = of_copy(found) if not all(f.derived for f in found.values()) else ()
         self._schema = {n: f if n in stay else replace(f, derived=False) for n, f in found.items()}
         self._dataset = dataset
-        self.count, self.identity = len(dataset), dataset.fingerprint
+        self.count = len(dataset)
 
     def fields(self) -> dict[str, Field]:
         return self._schema
+
+    def identity(self) -> Any:
+        return self._dataset.fingerprint
 
     def write(self, writer: Writer, done: int, workers: int, outcome: _Outcome) -> None:
         writer.write_dataset(self._dataset, lambda _: outcome.said())
@@ -275,8 +284,13 @@ class _Listed(_Samples):
 
     def __init__(self, dataset: Any, form: Form) -> None:
         self._dataset, self._form, self.count = dataset, form, len(dataset)
-        name = f"{type(dataset).__module__}.{type(dataset).__qualname__}"
-        self.identity = [name, self.count]
+
+    def identity(self) -> Any:
+        made, ends = _Made(self._dataset, self._form, self._fields), []
+        for i in sorted({0, self.count - 1} if self.count else ()):
+            reseed_row(0, 0, i)
+            ends.append(_hash(made[i]))
+        return [_name(self._dataset), self.count, *ends]
 
     def fields(self) -> dict[str, Field]:
         if self._form.said and None not in self._form.said.values():
@@ -340,6 +354,19 @@ class _Made:
         except Exception as e:
             text = str(e.args[0]) if isinstance(e, KeyError) and e.args else str(e)
             return _Failed(f"{text} (fields={{...}} says what fields are)", "", True)
+
+
+def _name(dataset: Any) -> str:
+    return f"{type(dataset).__module__}.{type(dataset).__qualname__}"
+
+
+def _hash(row: Any) -> str:
+    """Of the values of a sample as they are stored; of all that are broken the same, as their errors may differ."""
+    whole = hashlib.sha256()
+    for part in [] if isinstance(row, _Failed) else row:
+        data = part if isinstance(part, bytes) else np.asarray(part).tobytes()
+        whole.update(len(data).to_bytes(8, "little") + data)
+    return whole.hexdigest()[:16]
 
 
 def _values(form: Form, number: int, sample: Any) -> dict[str, Any]:
@@ -407,9 +434,17 @@ class _Streamed(_Samples):
         self._form = form
         with contextlib.suppress(TypeError, NotImplementedError):
             self.count = len(dataset)
-        self.identity = f"{type(dataset).__module__}.{type(dataset).__qualname__}"
+        self._name = _name(dataset)
         seed_everything(0)
         self._samples: Iterator[Any] = iter(dataset)
+
+    def identity(self) -> Any:
+        try:
+            first = list(islice(self._samples, 1))
+        except Exception as e:
+            raise _broken(0, e) from e
+        self._samples = chain(first, self._samples)
+        return [self._name, *(_hash(_Made(None, self._form, self._fields).row(one)) for one in first)]
 
     def fields(self) -> dict[str, Field]:
         said = self._form.said
