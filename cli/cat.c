@@ -32,6 +32,7 @@ static const struct cli_option options[] = {
      CLI_TEXT, .at = offsetof(struct cat, opening.where)},
     {"field", "F", "the field; default: the only one that is not derived from others", CLI_TEXT,
      .at = offsetof(struct cat, field)},
+    CLI_FILL_OPTION(struct cat, opening),
     {"block", "N", "of tokens of LitData: so many are a sample", CLI_U64, .at = offsetof(struct cat, opening.block), 1,
      INT64_MAX},
     {"out", "PATH", "write there instead of to standard output", CLI_TEXT, .at = offsetof(struct cat, out)},
@@ -243,7 +244,7 @@ static bool can_follow(const struct cli_command *command, const struct leat_data
 
 static int run(const struct cli_command *command, int argc, char **argv)
 {
-    struct cat wish = {.id = UINT64_MAX};
+    struct cat wish = {.id = UINT64_MAX, .opening.tables = CLI_TABLES_PART, .opening.parsed = &wish};
     char room[1200];
     int exit_code;
     if (!cli_parse(command, argc, argv, &wish, &exit_code))
@@ -256,6 +257,8 @@ static int run(const struct cli_command *command, int argc, char **argv)
     if (!dataset)
         return exit_code;
     exit_code = CLI_EXIT_FAILED;
+    if (wish.opening.by_python && !wish.opening.where) /* it has that sample alone */
+        wish.id = 0;
     const uint64_t count = leat_dataset_count(dataset);
     const char *path = cli_paths_name(&wish.paths, room, sizeof room);
     const int index = choose_field(command, dataset, path, wish.field);

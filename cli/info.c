@@ -28,6 +28,7 @@ static const struct cli_option options[] = {
     CLI_WHERE_OPTION(struct info, opening),
     CLI_OPENING_OPTIONS(struct info, opening),
     CLI_FIELD_OPTION(struct info, opening),
+    CLI_FILL_OPTION(struct info, opening),
 };
 
 /* The role of a field in the image of its sample, as leat.Field says it; NULL: none. */
@@ -106,7 +107,28 @@ static void tell_part(json_t *info, const char *clause)
         json_object_del(info, of_whole[i]);
 }
 
-static void print_fields(const struct leat_dataset *dataset)
+/* The facts of files that Python reads, which stand among the metadata. */
+static void take_told(json_t *info)
+{
+    json_t *told = json_incref(json_object_get(json_object_get(info, "metadata"), "about"));
+    json_object_del(info, "format_version");
+    json_object_del(info, "broken");
+    size_t i, k;
+    json_t *field, *name;
+    json_array_foreach(json_object_get(info, "fields"), i, field)
+    {
+        json_array_foreach(json_object_get(told, "derived"), k, name)
+        {
+            if (json_equal(name, json_object_get(field, "name")))
+                json_object_set_new(field, "derived", json_true());
+        }
+    }
+    json_object_del(told, "derived");
+    json_object_update(info, told);
+    json_decref(told);
+}
+
+static void print_fields(const struct leat_dataset *dataset, const json_t *list)
 {
     size_t n;
     const struct leat_field *fields = leat_dataset_fields(dataset, &n);
@@ -124,7 +146,7 @@ static void print_fields(const struct leat_dataset *dataset)
         else
             cli_field_type(&fields[i], type, sizeof type);
         printf("  %-*s  %s%s", cli_padded(fields[i].name, width), fields[i].name, type,
-               fields[i].flags & LEAT_FIELD_DERIVED ? "  (derived)" : "");
+               json_is_true(json_object_get(json_array_get(list, i), "derived")) ? "  (derived)" : "");
         if (role && !fields[i].columns)
             printf("  %.*s%s%s%s", form ? (int)(form - role) : (int)strlen(role), role, form ? ", " : "",
                    form ? form + 1 : "", fields[i].normalized ? ", normalized" : "");
@@ -200,7 +222,7 @@ static void print_person(const struct leat_dataset *dataset, const json_t *info)
         printf("format         %s, version %" PRIu64 "\n", format, cli_whole(info, "format_version"));
     else if (format)
         printf("format         %s\n", format);
-    printf("samples        %s", cli_count(leat_dataset_count(dataset), a));
+    printf("samples        %s", cli_count(cli_whole(info, "count"), a));
     if (json_object_get(info, "where"))
         printf(" of %s, where %s", cli_count(cli_whole(info, "of"), a),
                leat_escape(json_string_value(json_object_get(info, "where")), path, sizeof path));
@@ -210,7 +232,7 @@ static void print_person(const struct leat_dataset *dataset, const json_t *info)
     if (json_is_integer(json_object_get(info, "bytes")))
         printf("size           %s\n", cli_bytes(cli_whole(info, "bytes"), a));
     print_photos(dataset, json_object_get(info, "photos"));
-    print_fields(dataset);
+    print_fields(dataset, json_object_get(info, "fields"));
     print_classes(dataset);
     print_shards(json_object_get(info, "shards"));
     if (json_object_size(json_object_get(info, "metadata"))) {
@@ -238,7 +260,7 @@ static void print_person(const struct leat_dataset *dataset, const json_t *info)
 
 static int run(const struct cli_command *command, int argc, char **argv)
 {
-    struct info wish = {0};
+    struct info wish = {.opening.tables = CLI_TABLES_ABOUT, .opening.parsed = &wish};
     int exit_code;
     if (!cli_parse(command, argc, argv, &wish, &exit_code))
         return exit_code;
@@ -256,6 +278,8 @@ static int run(const struct cli_command *command, int argc, char **argv)
     json_t *info = collect(dataset, cli_paths_name(&wish.paths, name, sizeof name), about);
     if (wish.opening.where)
         tell_part(info, wish.opening.where);
+    if (wish.opening.by_python) /* the data set has the fields alone */
+        take_told(info);
     if (wish.json) {
         cli_print_json(info);
     } else {
@@ -271,8 +295,7 @@ const struct cli_command cli_info = {
     .name = "info",
     .usage = "FILE... [--json]",
     .summary = "what is in a file",
-    .about = "FILE is a file of leat, a manifest of shards or a folder of photos. Only headers and directories are "
-             "read, so\n"
+    .about = "FILE is a data set of any format that leat reads. Only headers and directories are read, so\n"
              "this is quick however large the data are; leat verify reads every byte. Several files, or a pattern in\n"
              "quotes such as 'part-{000..009}.jsonl', are one data set.\n",
     .arguments = {{"FILE", offsetof(struct info, paths)}},

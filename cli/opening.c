@@ -261,31 +261,31 @@ out:
 }
 
 struct leat_dataset *cli_open_all(const struct cli_command *command, const struct cli_several *given,
-                                  const struct cli_opening *o, int *exit_code)
+                                  struct cli_opening *o, int *exit_code)
 {
     struct cli_paths paths;
     char name[1200];
     *exit_code = CLI_EXIT_FAILED;
     if (!cli_paths_init(&paths, command, given))
         return NULL;
-    const bool by_python = cli_are_read_by_python(&paths);
-    if (by_python && !o->tables) {
+    o->by_python = cli_are_read_by_python(&paths);
+    if ((o->by_python && !o->tables) || (!o->by_python && o->fills.n)) {
         cli_say(command,
-                "%s: of tables and files of cells leat stats and leat view read all, and leat pack makes a file of "
-                "leat.",
+                o->by_python ? "%s: of tables and files of cells leat convert makes a file of leat, which this reads."
+                             : "%s: --fill is for missing values of Parquet and Arrow.",
                 paths.at[0]);
         cli_paths_destroy(&paths);
         return NULL;
     }
     struct leat_dataset *dataset =
-        by_python ? cli_open_tables(command, &paths, exit_code) : open_with(command, &paths, o, exit_code);
+        o->by_python ? cli_open_tables(command, &paths, o, exit_code) : open_with(command, &paths, o, exit_code);
     cli_paths_destroy(&paths);
-    return dataset && o->where
+    return dataset && o->where && !(o->by_python && o->tables > CLI_TABLES_ALL)
                ? take_part(command, dataset, cli_paths_name(given, name, sizeof name), o->where, exit_code)
                : dataset;
 }
 
-struct leat_dataset *cli_open_as(const struct cli_command *command, const char *path, const struct cli_opening *o,
+struct leat_dataset *cli_open_as(const struct cli_command *command, const char *path, struct cli_opening *o,
                                  int *exit_code)
 {
     char *one = (char *)(uintptr_t)path;

@@ -6,6 +6,13 @@
 #include "leat/leat.h"
 #include "paths.h"
 
+enum cli_tables {
+    CLI_TABLES_NONE = 0, /* the command does not take them */
+    CLI_TABLES_ALL,      /* a copy of all samples */
+    CLI_TABLES_PART,     /* of those that its --id or --where asks for, which begin with 0 */
+    CLI_TABLES_ABOUT     /* of none; the metadata say what is known of the files */
+};
+
 struct cli_opening {
     enum leat_labels labels;
     const char *coco, *yolo, *voc, *masks; /* the annotations: at most one, the others are NULL */
@@ -18,7 +25,10 @@ struct cli_opening {
     const char *features;                  /* of events: a file of NumPy, or NULL */
     bool quiet;                            /* no progress */
     bool check_sizes;                      /* those of all photos */
-    bool tables;                           /* the command takes files of Parquet and Arrow: tables.h */
+    enum cli_tables tables;                /* what the command wants of files that Python reads: tables.h */
+    struct cli_each fills;                 /* of those, NAME=VALUE for missing values */
+    const void *parsed;                    /* for them: the structure of the command; NULL: its options are its own */
+    bool by_python;                        /* they were such files */
 };
 
 /* Their entries in the table of a command, in whose structure `member` is a struct cli_opening. */
@@ -68,13 +78,22 @@ struct cli_opening {
             CLI_CHOICE, .at = offsetof(type, member.on_bad), .choices = "auto, skip or raise"                          \
     }
 
-/* For commands that take fields of files that have their own. */
+/* For commands that take fields. */
 #define CLI_FIELD_OPTION(type, member)                                                                                 \
     {                                                                                                                  \
         "field", "NAME[=KIND]",                                                                                        \
-            "take this field of a file that has its own (a tar, JSONL), and no other but those that\n"                 \
-            "are given, too; with what it is: photo=image, vec=float32:3, ids=int64:*, x=bytes",                       \
+            "take this field, and no other but those that are given, too; with what it is:\n"                          \
+            "photo=image, vec=float32:3, ids=int64:*, x=bytes",                                                        \
             CLI_EACH, .at = offsetof(type, member.fields)                                                              \
+    }
+
+/* For commands that take tables. */
+#define CLI_FILL_OPTION(type, member)                                                                                  \
+    {                                                                                                                  \
+        "fill", "NAME=VALUE",                                                                                          \
+            "of Parquet and Arrow: what stands for missing values of this column, such as\n"                           \
+            "year=-1, title= or tags=[]; any number of times",                                                         \
+            CLI_EACH, .at = offsetof(type, member.fills)                                                               \
     }
 
 /* For commands that can work on a part of the samples. */
@@ -88,9 +107,9 @@ struct cli_opening {
 
 /* Opens files, or the expansions of their patterns, as one data set. After a message it returns NULL. */
 struct leat_dataset *cli_open_all(const struct cli_command *command, const struct cli_several *given,
-                                  const struct cli_opening *opening, int *exit_code);
+                                  struct cli_opening *opening, int *exit_code);
 /* The same of one path or pattern. */
-struct leat_dataset *cli_open_as(const struct cli_command *command, const char *path, const struct cli_opening *opening,
+struct leat_dataset *cli_open_as(const struct cli_command *command, const char *path, struct cli_opening *opening,
                                  int *exit_code);
 
 #endif

@@ -69,8 +69,9 @@ bool cli_are_read_by_python(const struct cli_paths *paths)
     return (n_tables == paths->n || n_cells == paths->n) && !access(paths->at[0], F_OK);
 }
 
-/* Python writes the samples to `to`. Returns its exit code. */
-static int copy(const struct cli_command *command, const struct cli_paths *paths, const char *to)
+/* Python runs as `command`, whose options it gets if `parsed` is not NULL. Returns its exit code. */
+static int run_python(const struct cli_command *command, const void *parsed, const struct cli_paths *paths,
+                      const char *more, const char *value)
 {
     int status = 0;
     fflush(NULL);
@@ -79,17 +80,26 @@ static int copy(const struct cli_command *command, const struct cli_paths *paths
         cli_say(command, "Python could not be started: %s.", strerror(errno));
         return CLI_EXIT_FAILED;
     }
-    struct cli_command copying = *command;
-    copying.name = "stats"; /* the part of it that Python does, whatever command wants the copy */
+    struct cli_command as = *command;
+    if (!parsed)
+        as.n_options = 0;
     if (!child)
-        _exit(cli_become_python(&copying, NULL, "src", &(struct cli_several){paths->at, paths->n}, "copy", to));
+        _exit(cli_become_python(&as, parsed, "src", &(struct cli_several){paths->at, paths->n}, more, value));
     while (waitpid(child, &status, 0) < 0 && errno == EINTR)
         ;
     return WIFEXITED(status) ? WEXITSTATUS(status) : CLI_EXIT_INTERRUPTED;
 }
 
-struct leat_dataset *cli_open_tables(const struct cli_command *command, const struct cli_paths *paths, int *exit_code)
+int cli_verify_table(const struct cli_command *command, const char *path, bool quiet)
 {
+    char *one = (char *)(uintptr_t)path;
+    return run_python(command, NULL, &(struct cli_paths){.at = &one, .n = 1}, quiet ? "quiet" : NULL, "");
+}
+
+struct leat_dataset *cli_open_tables(const struct cli_command *command, const struct cli_paths *paths,
+                                     const struct cli_opening *o, int *exit_code)
+{
+    static const char *const wishes[] = {NULL, "copy", "part", "about"};
     const char *base = getenv("TMPDIR");
     char folder[4096], path[4200], partial[4300];
     struct leat_open_options options = LEAT_OPEN_OPTIONS_INIT;
@@ -103,7 +113,7 @@ struct leat_dataset *cli_open_tables(const struct cli_command *command, const st
     }
     snprintf(path, sizeof path, "%s/table.leat", folder);
     snprintf(partial, sizeof partial, "%s.partial", path);
-    *exit_code = copy(command, paths, path);
+    *exit_code = run_python(command, o->parsed, paths, wishes[o->tables], path);
     if (!*exit_code && leat_dataset_open(path, &options, &dataset, &error))
         *exit_code = cli_fail(command, &error, NULL);
     unlink(path);

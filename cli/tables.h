@@ -3,13 +3,17 @@
 #define LEAT_CLI_TABLES_H
 
 #include "leat/leat.h"
+#include "opening.h"
 #include "paths.h"
 
 /* Whether they are there, and all of them tables (Parquet, Arrow, save_to_disk, Lance, ArrayRecord) or all of them
  * files of single cells, by their names or by what a folder holds. */
 bool cli_are_read_by_python(const struct cli_paths *paths);
-/* Opens a copy of their samples, as a file of leat in $TMPDIR that has no name any more. Samples with missing values
- * are left out, with a message. NULL after a message. */
-struct leat_dataset *cli_open_tables(const struct cli_command *command, const struct cli_paths *paths, int *exit_code);
+/* Opens what `o->tables` says of their samples, as a file of leat in $TMPDIR that has no name any more. Samples with
+ * missing values are left out of a copy of all, with a message. NULL after a message. */
+struct leat_dataset *cli_open_tables(const struct cli_command *command, const struct cli_paths *paths,
+                                     const struct cli_opening *o, int *exit_code);
+/* Has Python read all of one of them, and name each fault; returns its exit code. */
+int cli_verify_table(const struct cli_command *command, const char *path, bool quiet);
 
 #endif

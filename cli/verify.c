@@ -13,6 +13,7 @@
 #include "paths.h"
 #include "print.h"
 #include "progress.h"
+#include "tables.h"
 
 struct verify {
     const struct cli_command *command;
@@ -235,7 +236,9 @@ static int run(const struct cli_command *command, int argc, char **argv)
         verify.of_values[0] = 0;
         atomic_store(&verify.bytes, 0);
         atomic_store(&verify.total, 0);
-        const int one = verify_one(&verify);
+        const struct cli_paths alone = {.at = &paths.at[i], .n = 1};
+        const int one =
+            cli_are_read_by_python(&alone) ? cli_verify_table(command, verify.path, verify.quiet) : verify_one(&verify);
         exit_code = one > exit_code ? one : exit_code;
     }
     cli_paths_destroy(&paths);
@@ -251,8 +254,9 @@ const struct cli_command cli_verify = {
         "and field, the byte, and what is wrong. A flipped bit and a missing byte are found wherever they are, and\n"
         "each photo in the fast form is put together again: it gives back the file that it was made from. Text must\n"
         "be UTF-8, and JSON a document of it. A folder of photos has no checksums: each file is read, and leat pack\n"
-        "finds the photos that do not decode. Tokens must be below the vocabulary of the tokenizer that the file "
-        "names.\n"
+        "finds the photos that do not decode. Of Parquet, Arrow and files of cells all values are read. Tokens must "
+        "be\n"
+        "below the vocabulary of the tokenizer that the file names.\n"
         "Several files, or a pattern in quotes such as 'part-{000..009}.leat', are read one after another.\n",
     .arguments = {{"FILE", offsetof(struct verify, given)}},
     .several = true,

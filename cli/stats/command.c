@@ -41,11 +41,12 @@ static const struct cli_option options[] = {
     CLI_WHERE_OPTION(struct wish, opening),
     CLI_OPENING_OPTIONS(struct wish, opening),
     CLI_FIELD_OPTION(struct wish, opening),
+    CLI_FILL_OPTION(struct wish, opening),
 };
 
 static int run(const struct cli_command *command, int argc, char **argv)
 {
-    struct wish wish = {.of.samples = 1000, .opening.tables = true};
+    struct wish wish = {.of.samples = 1000, .opening.tables = CLI_TABLES_ALL, .opening.parsed = &wish};
     char name[1200];
     int exit_code;
     if (!cli_parse(command, argc, argv, &wish, &exit_code))

@@ -508,7 +508,7 @@ static int collect(struct view *view, bool *shown)
         exit_code = cli_saved_batch_open(view->command, &view->saved);
         return exit_code ? exit_code : show_batch(view);
     }
-    view->saved.opening.tables = true;
+    view->saved.opening.tables = CLI_TABLES_ALL;
     view->saved.dataset = cli_open_as(view->command, view->path, &view->saved.opening, &exit_code);
     if (!view->saved.dataset)
         return exit_code;

@@ -26,8 +26,10 @@ def test_cells_are_packed_with_their_genes(name: str, tmp_path: Path) -> None:
     ds, packed = leat.open(src), leat.open(to)
     assert packed.categories == ds.categories
     assert {n: v.tolist() for n, v in packed.var.items()} == {n: v.tolist() for n, v in ds.var.items()}
-    told = run("info", src, code=2).stderr
-    assert "leat pack makes a file of leat" in told
+    told = json.loads(run("info", src, "--json").stdout)
+    assert (told["count"], told["fingerprint"]) == (13, ds.fingerprint)
+    assert {f["name"]: f["derived"] for f in told["fields"]} == {n: f.derived for n, f in ds.schema.items()}
+    assert "every value was read" in run("verify", src).stdout
     assert packed.genes == ds.genes and set(packed.schema) == set(ds.schema)
     for i in range(len(ds)):
         a, b = ds[i], packed[i]

@@ -258,7 +258,7 @@ def test_errors_say_what_to_do_in_the_shell(tmp_path: Path) -> None:
 
     pyarrow.parquet.write_table(pa.table({"n": [1, None]}), tmp_path / "a.parquet")
     told = run("convert", tmp_path / "a.parquet", tmp_path / "b.leat", code=1, env=PYTHON).stderr
-    assert "'n' has no value, and a field has one: leave it out by --field with the others" in told
+    assert "'n' has no value, and a field has one: --fill n=VALUE says what stands for it" in told
 
 
 def test_broken_photos_of_tables_are_listed(tmp_path: Path) -> None:

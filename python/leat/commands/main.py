@@ -43,13 +43,15 @@ def main(name: str, options: Mapping[str, str]) -> int:
         "replay": _elsewhere(".replay"),
         "view": _elsewhere("..text.view"),
         "stats": _stats,
+        "verify": _elsewhere(".verifying"),
     }
     from ..errors import BrokenSampleError, CorruptError, Error
 
     global _command, _begun
     _command, _begun = name, time.time()
     try:
-        code = commands[name](options)
+        copying = _elsewhere(".copying") if {"copy", "part", "about"} & options.keys() else None
+        code = (copying or commands[name])(options)
         sys.stdout.flush()
         return code
     except KeyboardInterrupt:
@@ -86,12 +88,11 @@ _WORDS = (
 )
 
 
-#: what the shell does not have
-_MISSING = re.compile(r"fill=\{'(.+?)': \.\.\.\} says what stands for (it|them)")
+_FILL = re.compile(r"fill=\{'(.+?)': \.\.\.\}")
 
 
 def _worded(text: str) -> str:
-    text = _MISSING.sub(r"leave it out by --field with the others, or in Python leat.open(fill={'\1': ...})", text)
+    text = _FILL.sub(r"--fill \1=VALUE", text)
     for advice, option in _WORDS:
         text = text.replace(advice, option)
     return text
@@ -104,6 +105,11 @@ def _elsewhere(module: str) -> Callable[[Mapping[str, str]], int]:
 
 def _interrupt(number: int, frame: Any) -> None:
     raise KeyboardInterrupt
+
+
+def command() -> str:
+    """The name of the one that runs."""
+    return _command
 
 
 def no_more_interrupts() -> None:
@@ -200,41 +206,9 @@ def paths_of(options: Mapping[str, str], name: str) -> str | list[str]:
 
 
 def _stats(options: Mapping[str, str]) -> int:
-    if "prompts" not in options:
-        return _copy(options)
     from .prompts import shown
 
     return shown(options)
-
-
-def _copy(options: Mapping[str, str]) -> int:
-    """Writes the samples of tables to a file of leat, but those with missing values."""
-    import leat
-
-    from ..data.dataset import _cells
-
-    src = paths_of(options, "src")
-    if _cells(src, "auto")[1]:
-        from .cells import copied
-
-        copied(src, options["copy"])
-        return DONE
-    dataset = leat.open(src)
-    parts = [part._recipe[1] for part in dataset._recipe[1]] if dataset._recipe[0] == "concat" else [dataset._recipe[1]]
-    fields, lacking, left_out = parts[0].fields, "", 0
-    with leat.Writer(options["copy"], fields, classes=dataset.classes or None, check=False) as writer:
-        for source, found in ((s, found) for s in parts for found in s.slices(list(fields), 4096)):
-            for values in zip(*(found[name] for name in fields), strict=True):
-                none = [n for n, v in zip(fields, values, strict=True) if v is None and n in source.lacking_fields]
-                if none:
-                    left_out, lacking = left_out + 1, lacking or none[0]
-                else:
-                    writer.add(**dict(zip(fields, values, strict=True)))
-    if left_out:
-        _say(
-            "stats", f"{left_out:,} of {len(dataset):,} samples are left out: they lack values, such as of {lacking!r}"
-        )
-    return DONE
 
 
 def _cat(options: Mapping[str, str]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -29,8 +30,8 @@ WRITING: dict[str, tuple[str, Callable[[str], Any]]] = {
 
 def read_here(src: Any, dst: str, metadata: dict[str, Any] | None, options: Mapping[str, str], converting: bool) -> int:
     """Files that only the package reads."""
-    _refuse(options, f"such files as {src}", "where", "on_error", "src")
-    dataset = _open(src, fields=_fields(options))
+    _refuse(options, f"such files as {src}", "where", "on_error", "src", "fill")
+    dataset = _open(src, fields=fields_of(options), fill=fills_of(options))
     if "where" in options:
         dataset = dataset.where(options["where"])
     more = {**_writing(options), "on_bad": options.get("on_error", "mark"), "source_id": dataset.fingerprint}
@@ -68,7 +69,7 @@ def packed(options: Mapping[str, str]) -> int:
         made = pack(
             named(spec),
             dst,
-            fields=_fields(options),
+            fields=fields_of(options),
             workers=workers if workers == "auto" else int(workers),
             on_error=on_error,
             metadata=json_option(options, "metadata", '{"licence": "CC0"}'),
@@ -96,7 +97,7 @@ def _writing(options: Mapping[str, str]) -> dict[str, Any]:
     return {name: read(options[o]) for o, (name, read) in WRITING.items() if o in options}
 
 
-def _fields(options: Mapping[str, str]) -> Any:
+def fields_of(options: Mapping[str, str]) -> Any:
     """--field NAME or NAME=KIND, as `fields` of leat.open: cli/fields.c."""
     given = several(options, "field")
     if not any("=" in one for one in given):
@@ -110,3 +111,16 @@ def _fields(options: Mapping[str, str]) -> Any:
         except ValueError as e:
             raise ValueError(f"--field {name}={kind}: {e}") from None
     return fields
+
+
+def fills_of(options: Mapping[str, str]) -> dict[str, Any] | None:
+    """--fill NAME=VALUE, as `fill` of leat.open: VALUE as JSON if it is, else a text."""
+    fill: dict[str, Any] = {}
+    for name, equals, value in (one.partition("=") for one in several(options, "fill")):
+        if not equals or not name:
+            raise ValueError(f"--fill takes a name and a value, such as year=-1, not {name!r}")
+        try:
+            fill[name] = json.loads(value)
+        except ValueError:
+            fill[name] = value
+    return fill or None

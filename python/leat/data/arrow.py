@@ -441,6 +441,24 @@ class Chunks:
             one = json.dumps(one, ensure_ascii=False, allow_nan=False).encode()
         return one.encode() if isinstance(one, str) else one, False
 
+    def faults(self) -> Iterator[str]:
+        """What is wrong with row groups that cannot be decoded, and with values that cannot be made."""
+        first = 0
+        for number, chunk in enumerate(self._chunks):
+            try:
+                found = self.read_chunk(number, list(self.fields))
+            except (FormatError, InvalidError, UnsupportedError) as e:
+                yield f"samples {first} to {first + chunk.rows - 1}: {e}"
+                found = {}
+            for name, (values, marks) in found.items():
+                for row in [] if marks is None else np.flatnonzero(np.asarray(marks) == _BEGUN).tolist():
+                    begin, end = (int(values.offsets[k]) for k in (row, row + 1))
+                    try:
+                        self.finish(name, first + row, values.values[begin:end].tobytes())
+                    except (FormatError, FileError, UnsupportedError) as e:
+                        yield f"sample {first + row}: {e}"
+            first += chunk.rows
+
     def finish(self, name: str, position: int, begun: bytes | None) -> Any:
         """The value of a file, by what :meth:`read_chunk` has of it, or the error of a row that has none."""
         chunk, row = self.place(position)
@@ -578,7 +596,8 @@ class _GroupRead:
 
         check_stamp(self.path, self.stamp)
         about = _about(self.path, self.stamp)
-        with pyarrow.parquet.ParquetFile(self.path, metadata=about, memory_map=True) as file:
+        how = {"metadata": about, "memory_map": True, "page_checksum_verification": True}
+        with pyarrow.parquet.ParquetFile(self.path, **how) as file:
             return file.read_row_group(self.group, columns=columns)
 
 

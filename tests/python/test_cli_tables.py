@@ -1,0 +1,93 @@
+"""The shell on tables, which Python reads: info, cat, verify, and what stands for missing values."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cli_support import leat as shell
+
+import leat
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    columns: dict[str, Any] = {
+        "x": pa.array([None if i == 3 else i for i in range(50)]),
+        "t": [f"text {i}" for i in range(50)],
+        "j": [[{"a": i}] for i in range(50)],
+    }
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet", row_group_size=20, write_page_checksum=True)
+    return tmp_path / "a.parquet"
+
+
+def test_info_of_a_table_says_what_its_files_say(table: Path) -> None:
+    ds = leat.open(table)
+    told = json.loads(shell("info", table, "--json").stdout)
+    assert {f["name"]: f["kind"] for f in told["fields"]} == {"x": "array", "t": "str", "j": "json"}
+    assert (told["format"], told["count"], told["bytes"]) == ("parquet", 50, table.stat().st_size)
+    assert (told["fingerprint"], told["metadata"]) == (ds.fingerprint, {})
+    text = shell("info", table).stdout
+    assert "format         parquet\nsamples        50\n" in text
+    part = json.loads(shell("info", table, "--json", "--field", "t", "--where", "t LIKE '%7'").stdout)
+    assert (part["count"], part["of"], [f["name"] for f in part["fields"]]) == (5, 50, ["t"])
+    filled = json.loads(shell("info", table, "--json", "--fill", "x=-1").stdout)
+    assert filled["fingerprint"] == leat.open(table, fill={"x": -1}).fingerprint
+
+
+def test_cat_gives_values_of_a_table(table: Path) -> None:
+    assert shell("cat", table, "--id", 7, "--field", "t").stdout == "text 7"
+    assert json.loads(shell("cat", table, "--id", 7, "--field", "j").stdout) == [{"a": 7}]
+    assert shell("cat", table, "--where", "x > 47", "--field", "t").stdout == "text 48\ntext 49\n"
+    missing = shell("cat", table, "--id", 3, "--field", "x", code=1).stderr
+    assert "leat cat: " in missing and "row group 0, row 3" in missing and "--fill x=VALUE" in missing
+    assert shell("cat", table, "--id", 3, "--field", "x", "--fill", "x=-1").stdout.strip() == "-1"
+    beyond = shell("cat", table, "--id", 50, "--field", "t", code=2).stderr
+    assert "has no sample 50; it has 50, numbered from 0" in beyond
+
+
+def test_verify_reads_all_of_a_table_and_names_what_is_wrong(table: Path, tmp_path: Path) -> None:
+    assert "a.parquet: every value was read" in shell("verify", table).stdout
+    assert shell("verify", table, "--quiet").stdout == ""
+    data = bytearray(table.read_bytes())
+    at = pq.ParquetFile(table).metadata.row_group(1).column(1)
+    data[at.data_page_offset + at.total_compressed_size // 2] ^= 1
+    (tmp_path / "b.parquet").write_bytes(bytes(data))
+    done = shell("verify", tmp_path / "b.parquet", table, code=1)
+    assert "b.parquet, samples 20 to 39: " in done.stdout and "row group 1" in done.stdout
+    assert "b.parquet: 1 fault found." in done.stdout and "a.parquet: every value was read" in done.stdout
+
+
+def test_values_that_cannot_be_made_are_faults_with_their_samples(tmp_path: Path) -> None:
+    texts = ["[]"] * 30
+    texts[4], texts[25] = "{", "no json"
+    there = leat.open  # the columns as the shell finds them
+    pq.write_table(pa.table({"j": texts}), tmp_path / "a.parquet", row_group_size=20)
+    faults = list(there(tmp_path / "a.parquet", fields={"j": "json"})._recipe[1].faults())
+    assert [one.partition(":")[0] for one in faults] == ["sample 4", "sample 25"]
+
+
+def test_what_stands_for_missing_values_is_said_in_the_shell(table: Path, tmp_path: Path) -> None:
+    shell("convert", table, tmp_path / "b.leat", "--fill", "x=-7", "--quiet")
+    assert leat.open(tmp_path / "b.leat").column("x").tolist() == [-7 if i == 3 else i for i in range(50)]
+    told = shell("convert", table, tmp_path / "c.leat", code=1).stderr
+    assert "--fill x=VALUE says what stands for it" in told
+    assert json.loads(shell("stats", table, "--fill", "x=0", "--json").stdout)["count"] == 50
+    assert "year=-1" in shell("info", table, "--fill", "x", code=2).stderr
+    assert "--fill is for missing values" in shell("info", tmp_path / "b.leat", "--fill", "x=1", code=2).stderr
+
+
+def test_info_and_verify_of_files_of_arrays(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["x"] = np.arange(12).reshape(6, 2)
+    told = json.loads(shell("info", tmp_path / "a.h5", "--json").stdout)
+    assert (told["format"], told["count"], told["fingerprint"]) == ("hdf5", 6, leat.open(tmp_path / "a.h5").fingerprint)
+    assert "a.h5: every value was read" in shell("verify", tmp_path / "a.h5").stdout
+    assert shell("cat", tmp_path / "a.h5", "--id", 2).stdout.strip() == "[4, 5]"
