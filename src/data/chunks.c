@@ -14,6 +14,7 @@
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
@@ -57,6 +58,16 @@ struct leat_chunk {
     struct leat_made_block *made;
 };
 
+/* Samples of a shuffled batch lie anywhere in a column: with small pages the processor waits for the address of nearly
+ * each. Only whole huge pages within the column are asked for, so that it takes no more memory than it has bytes. */
+static void wish_huge_pages(const void *memory, uint64_t bytes)
+{
+    const uintptr_t huge = (uintptr_t)2 << 20, at = (uintptr_t)memory;
+    const uintptr_t begin = (at + huge - 1) & ~(huge - 1), end = (at + (uintptr_t)bytes) & ~(huge - 1);
+    if (begin < end)
+        madvise((void *)begin, end - begin, MADV_HUGEPAGE); /* kernels without them refuse it */
+}
+
 /* ---- decoding -------------------------------------------------------------------------------- */
 
 static struct column *new_column(struct leat_made_block *to, uint64_t values, uint64_t offsets, uint64_t marks)
@@ -69,6 +80,7 @@ static struct column *new_column(struct leat_made_block *to, uint64_t values, ui
     struct column *c = leat_alloc((size_t)bytes);
     if (!c)
         return NULL;
+    wish_huge_pages(c, bytes);
     *c = (struct column){.offsets_at = offsets ? offsets_at : 0, .marks_at = marks ? marks_at : 0};
     *to = (struct leat_made_block){(uint8_t *)c, bytes};
     return c;
