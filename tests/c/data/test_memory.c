@@ -94,4 +94,29 @@ TEST(any_allocation_for_a_file_may_fail)
     each_fails_once(path, TEXT, X);
 }
 
+TEST(any_allocation_for_chosen_fields_may_fail)
+{
+    const struct leat_field chosen[] = {{.name = "label"}, {.name = "image"}};
+    struct leat_open_options options = LEAT_OPEN_OPTIONS_INIT;
+    options.fields = chosen;
+    options.n_fields = 2;
+    for (int64_t n = 0;; n++) {
+        struct leat_error error = {.code = 0};
+        struct leat_dataset *d = NULL;
+        struct leat_value value = {0};
+        fail_allocation(n);
+        int rc = leat_dataset_open(photos, &options, &d, &error);
+        if (!rc)
+            rc = leat_dataset_read(d, N - 1, 0, &value, &error);
+        const bool failed = allocation_failed();
+        assert_true(!rc || (failed && rc == LEAT_E_NOMEM && error.message[0]));
+        if (!rc)
+            assert_int_equal(*(const int64_t *)value.data, 1);
+        leat_value_clear(&value);
+        leat_dataset_release(d);
+        if (!failed)
+            break;
+    }
+}
+
 TEST_MAIN_IN(set_up, remove_folder)
