@@ -243,7 +243,7 @@ static int decode_band(void *user, size_t band, uint8_t *to, struct leat_error *
 static int open_bands(struct leat_chunked *c, struct leat_io_file **out, struct leat_error *error)
 {
     const struct leat_blocks blocks = {
-        .path = c->files[0], .n = c->grid[0], .starts = c->starts, .decode = decode_band, .user = c};
+        .path = c->files[0], .n = c->grid[0], .starts = c->starts, .decode = decode_band, .once = true, .user = c};
     if ((*out = installed(&c->decoded)))
         return LEAT_OK;
     const int rc = leat_blocks_open(&blocks, out, error);

@@ -3,6 +3,8 @@
  *     file B  entries[0 .. n)                      |                     |
  *                            readers that wait   <-'                     `-> evicted from the list's end, unless pinned
  *
+ * A block of a file that is read once an epoch goes to the list's end when all of it was read.
+ *
  * A block is decoded by the thread that wants it first, and others wait for that. Or it is read as it is from another
  * file: then requests that want it are its readers, no thread waits, and the one that learns that the block is there
  * goes on with them.
@@ -62,6 +64,7 @@ struct blocks_file {
     struct leat_blocks def;
     bool held;
     uint64_t *hashes; /* of constant blocks; 0: it was not read yet */
+    uint64_t *read;   /* bytes of each block since all of it was read; NULL: they are not counted */
     struct entry *entries[];
 };
 
@@ -84,6 +87,13 @@ static void link_first(struct entry *e)
 {
     e->next = cache.list.next;
     e->previous = &cache.list;
+    e->next->previous = e->previous->next = e;
+}
+
+static void link_last(struct entry *e)
+{
+    e->next = &cache.list;
+    e->previous = cache.list.previous;
     e->next->previous = e->previous->next = e;
 }
 
@@ -248,6 +258,22 @@ static void put_back(struct entry *e)
         drop(e);
     evict(0);
     pthread_mutex_unlock(&cache.lock);
+}
+
+/* After `n` bytes of a block were read. */
+static void put_back_read(struct blocks_file *f, size_t block, struct entry *e, uint64_t n)
+{
+    if (f->read) {
+        pthread_mutex_lock(&cache.lock);
+        f->read[block] += n;
+        if (f->read[block] >= e->bytes) {
+            f->read[block] -= e->bytes;
+            unlink_entry(e);
+            link_last(e);
+        }
+        pthread_mutex_unlock(&cache.lock);
+    }
+    put_back(e);
 }
 
 static void release(struct filling *t)
@@ -523,7 +549,7 @@ static int go_on(struct reader *x)
         uint64_t skip = at - start_of(f, block), n = e->bytes - skip < left ? e->bytes - skip : left;
         if (r->buffer)
             memcpy((uint8_t *)r->buffer + x->done, e->data + skip, (size_t)n);
-        put_back(e);
+        put_back_read(f, block, e, n);
         x->done += n;
     }
     if (f->def.convert && r->buffer)
@@ -643,6 +669,7 @@ static void blocks_close(struct leat_io_file *file)
         f->def.close(f->def.user);
     leat_io_release(f->def.file);
     leat_free(f->hashes);
+    leat_free(f->read);
     leat_free(f);
 }
 
@@ -659,7 +686,9 @@ int leat_blocks_open(const struct leat_blocks *def, struct leat_io_file **out, s
     if (leat_mul_u64(def->n, sizeof f->entries[0], &bytes) && leat_add_u64(bytes, sizeof *f, &bytes) &&
         bytes <= SIZE_MAX)
         f = leat_new_array(1, (size_t)bytes);
-    if (f && def->constant && !(f->hashes = leat_new_array(def->n, sizeof *f->hashes))) {
+    if (f && ((def->constant && !(f->hashes = leat_new_array(def->n, sizeof *f->hashes))) ||
+              (def->once && !(f->read = leat_new_array(def->n, sizeof *f->read))))) {
+        leat_free(f->hashes);
         leat_free(f);
         f = NULL;
     }

@@ -33,6 +33,9 @@ struct leat_blocks {
     int (*decode)(void *user, size_t block, uint8_t *to, struct leat_error *error);
     /* NULL, or the function that is applied to bytes [offset, offset + length) each time they are read. */
     void (*convert)(void *user, uint64_t offset, uint8_t *bytes, uint64_t length);
+    /* An epoch reads each byte once, in any order: a block is evicted before others once as many bytes of it were read
+     * as it has. So those stay of which parts are still to come. */
+    bool once;
     void (*close)(void *user); /* NULL: there is no such function */
     void *user;
 };

@@ -4,6 +4,13 @@ from mutations import Mutation
 
 MUTATIONS = [
     Mutation(
+        "a block that was read to its end is kept as long as others",
+        "src/io/blocks.c",
+        "            link_last(e);\n",
+        "            link_first(e);\n",
+        ("c:io/blocks",),
+    ),
+    Mutation(
         "a made block is counted by nobody",
         "src/io/blocks.c",
         "        e->bytes = made[k].bytes;\n",

@@ -112,6 +112,38 @@ TEST(room_for_a_block_is_made_before_its_memory_is_taken)
     leat_io_release(file);
 }
 
+static int decode_some(void *user, size_t block, uint8_t *to, struct leat_error *error)
+{
+    memcpy(to, content + block * BLOCK, BLOCK);
+    return LEAT_OK;
+}
+
+TEST(a_block_is_evicted_first_once_all_of_it_was_read_if_each_byte_is_read_once)
+{
+    enum { SOME = 4 };
+    static const uint64_t starts[SOME + 1] = {0, BLOCK, 2 * BLOCK, 3 * BLOCK, 4 * BLOCK};
+    for (int once = 0; once < 2; once++) {
+        struct leat_io_file *file;
+        struct leat_error error;
+        uint64_t bytes, before, after;
+        const struct leat_blocks def = {
+            .path = "some", .n = SOME, .starts = starts, .decode = decode_some, .once = once};
+        test_blocks_budget = 2 * BLOCK;
+        assert_ok(leat_blocks_open(&def, &file, &error));
+        assert_ok(leat_io_read(file, 0, 10, got[1], &error)); /* block 0 is wanted again */
+        assert_ok(leat_io_read(file, BLOCK + 5, BLOCK - 5, got[1], &error));
+        assert_ok(leat_io_read(file, BLOCK, 5, got[1], &error)); /* and block 1 is not */
+        assert_ok(leat_io_read(file, 2 * BLOCK, 10, got[1], &error));
+        leat_blocks_stats(&bytes, &before);
+        assert_ok(leat_io_read(file, 10, BLOCK - 10, got[1], &error));
+        assert_memory_equal(got[1], content + 10, BLOCK - 10);
+        leat_blocks_stats(&bytes, &after);
+        assert_int_equal(after - before, !once);
+        leat_io_release(file);
+    }
+    test_blocks_budget = 0;
+}
+
 TEST(blocks_are_dropped_where_loaders_use_what_the_process_may)
 {
     struct leat_error error;
