@@ -31,6 +31,9 @@ static inline enum leat_storage leat_ref_storage(const struct leat_sample_ref *r
     return (enum leat_storage)found.source->storage[field];
 }
 
+/* The bytes of a value that varies, if its source knows them without the value; else UINT64_MAX. */
+uint64_t leat_ref_length(const struct leat_sample_ref *ref, size_t field);
+
 /* The number of the field of that name; that of fields if there is none. */
 size_t leat_dataset_field(const struct leat_dataset *dataset, const char *name);
 /* The steps of each sample in a field, for leat_free: elements along the first dimension, or bytes. NOMEM, and the

@@ -88,6 +88,11 @@ int leat_zip_open(struct leat_dataset *const *parts, const char *const *names, s
 /* The source of windows over the records of a data set (windows.c), which it keeps. */
 int leat_windows_open(struct leat_dataset *records, const char *field, uint64_t length, uint64_t stride,
                       enum leat_windows_tail tail, struct leat_source **out, struct leat_error *error);
+/* The bytes of a value of a sample, without making it; UINT64_MAX: not known. Any thread; `user` as of the data set. */
+typedef uint64_t (*leat_length_fn)(void *user, size_t field, uint64_t sample);
+/* For a data set of leat_dataset_from_source, before anything is read: asked in the place of making values, if only
+ * lengths are wanted. INVALID: it is another one. */
+int leat_dataset_know_lengths(struct leat_dataset *dataset, leat_length_fn length, struct leat_error *error);
 /* Whether samples may have no value of a field. */
 bool leat_dataset_lacks(const struct leat_dataset *dataset, size_t field);
 /* The memory of a whole column if it lies in one piece, else NULL and LEAT_OK. */

@@ -21,6 +21,7 @@ struct made {
     const char **classes;      /* with their texts behind them; NULL: none */
     bool *lacks;               /* of each field; NULL: none */
     leat_compute_fn compute;
+    leat_length_fn length;      /* NULL: lengths are not known before their values */
     struct leat_chunks *chunks; /* NULL: all is computed sample by sample */
     size_t asks_many;
     void (*release)(void *user);
@@ -120,6 +121,12 @@ static int computed(struct leat_source *source, const size_t *fields, size_t n_f
     return m->compute(m->user, fields, n_fields, samples, n, out, failed, error);
 }
 
+static uint64_t computed_length(struct leat_source *source, size_t field, uint64_t sample)
+{
+    const struct made *m = (const struct made *)source;
+    return m->length ? m->length(m->user, field, sample) : UINT64_MAX;
+}
+
 static const struct leat_source_vtable vtable_of_arrays = {.name = "arrays",
                                                            .close = made_close,
                                                            .rows = array_rows,
@@ -135,7 +142,7 @@ static size_t asks_many(const struct leat_source *source)
 }
 
 static const struct leat_source_vtable vtable_of_computed = {
-    .name = "source", .close = made_close, .compute = computed, .asks_many = asks_many};
+    .name = "source", .close = made_close, .compute = computed, .length = computed_length, .asks_many = asks_many};
 
 static struct made *make(const struct leat_field *fields, size_t n_fields, uint64_t count, enum leat_storage storage,
                          struct leat_error *error)
@@ -313,6 +320,15 @@ static int find_made(const struct leat_dataset *d, struct made **out, struct lea
     const struct leat_source_vtable *v = base->n_owned == 1 ? base->owned[0]->v : NULL;
     *out = v == &vtable_of_arrays || v == &vtable_of_computed ? (struct made *)base->owned[0] : NULL;
     return *out ? LEAT_OK : leat_fail(error, LEAT_E_INVALID, "this is no data set of arrays or of a source");
+}
+
+int leat_dataset_know_lengths(struct leat_dataset *d, leat_length_fn length, struct leat_error *error)
+{
+    struct made *m;
+    const int rc = find_made(d, &m, error);
+    if (!rc)
+        m->length = length;
+    return rc;
 }
 
 int leat_dataset_name_classes(struct leat_dataset *d, const char *const *names, size_t n, struct leat_error *error)

@@ -62,6 +62,16 @@ void leat_ref_resolve(struct leat_sample_ref *ref, size_t *field)
         ;
 }
 
+uint64_t leat_ref_length(const struct leat_sample_ref *ref, size_t field)
+{
+    struct leat_sample_ref found = *ref;
+    uint64_t length;
+    do
+        length = found.source->v->length ? found.source->v->length(found.source, field, found.sample) : UINT64_MAX;
+    while (length == UINT64_MAX && step_behind(&found, &field));
+    return length;
+}
+
 unsigned leat_dataset_storages(const struct leat_dataset *d, size_t field)
 {
     unsigned set = 0;
@@ -835,15 +845,9 @@ static int gather_computed(const struct leat_dataset *d, size_t field, uint64_t 
 /* Lengths that are known without the values. False: some are not. */
 static bool take_lengths(const struct leat_sample_ref *refs, size_t n, size_t field, uint64_t *to)
 {
-    for (size_t i = 0; i < n; i++) {
-        struct leat_sample_ref ref = refs[i];
-        size_t of = field;
-        do
-            to[i] = ref.source->v->length ? ref.source->v->length(ref.source, of, ref.sample) : UINT64_MAX;
-        while (to[i] == UINT64_MAX && step_behind(&ref, &of));
-        if (to[i] == UINT64_MAX)
+    for (size_t i = 0; i < n; i++)
+        if ((to[i] = leat_ref_length(&refs[i], field)) == UINT64_MAX)
             return false;
-    }
     return true;
 }
 

@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/role.h"
+#include "data/internal.h"
 #include "format/chunked.h"
 #include "format/source.h"
 #include "kernels/sparse.h"
@@ -29,6 +30,7 @@ struct stored {
     const int64_t *pointers;
     const int32_t *map;
     uint64_t n_map;
+    bool drops;     /* some column of the file is left out */
     uint32_t item;  /* bytes of a value of the field */
     uint64_t width; /* of dense rows: values in the file */
     uint64_t made;  /* of dense rows: values of the field */
@@ -38,7 +40,7 @@ struct stored {
 
 /* The memory of a call: a row as it is in the file, its columns as those of the field, and these with their places. */
 struct scratch {
-    uint8_t *stored, *values, *raw;
+    uint8_t *stored, *values, *raw, *bytes;
     int32_t *columns;
     uint32_t *places;
     struct leat_column_word *words;
@@ -86,6 +88,12 @@ static int make_dense(const struct stored *s, uint64_t sample, struct scratch *t
 
 /* ---- sparse rows ----------------------------------------------------------------------------- */
 
+/* Of a row: one in each column of the file. */
+static uint64_t most_values(const struct stored *s)
+{
+    return s->map ? s->n_map : (uint64_t)s->field.columns;
+}
+
 /* LEAT_NO_OFFSET: of a chunk that was not written, or is said to lie where no file reaches. */
 static int64_t offset_of(uint64_t byte)
 {
@@ -105,6 +113,13 @@ static int fail_column(const struct stored *s, uint64_t sample, uint64_t k, cons
                         leat_chunked_name(s->columns), sample, k, at, column, what);
 }
 
+static int64_t stored_column(const struct stored *s, const uint8_t *stored, uint64_t k)
+{
+    int64_t column;
+    leat_values_convert(s->column_dtype, LEAT_I64, stored + k * leat_dtype_size(s->column_dtype), &column, 1);
+    return column;
+}
+
 /* Pointers may say anything: such a row would take as much memory as there are values in the file. */
 static int fail_length(const struct stored *s, uint64_t sample, uint64_t n, uint64_t most, struct leat_error *error)
 {
@@ -113,44 +128,6 @@ static int fail_length(const struct stored *s, uint64_t sample, uint64_t n, uint
     return leat_fail_at(error, LEAT_E_DECODE, path, offset_of(byte),
                         "%s, %s, row %" PRIu64 ": %" PRIu64 " values in a row of %" PRIu64 " columns", path,
                         leat_chunked_name(s->columns), sample, n, most);
-}
-
-/* Whether all n columns are below `most`; else *bad is the first that is not, and *column what it says. */
-#define TAKE(type)                                                                                                     \
-    {                                                                                                                  \
-        const type *from = (const void *)stored;                                                                       \
-        bool good = true;                                                                                              \
-        for (uint64_t k = 0; k < n; k++) {                                                                             \
-            good &= (uint64_t)from[k] < most;                                                                          \
-            to[k] = (int32_t)from[k];                                                                                  \
-        }                                                                                                              \
-        for (*bad = 0; !good && (uint64_t)from[*bad] < most; ++*bad)                                                   \
-            ;                                                                                                          \
-        *column = good ? 0 : (int64_t)from[*bad];                                                                      \
-        return good;                                                                                                   \
-    }
-
-static bool take_columns(enum leat_dtype dtype, const uint8_t *stored, uint64_t n, uint64_t most, int32_t *to,
-                         uint64_t *bad, int64_t *column)
-{
-    switch (dtype) {
-    case LEAT_I8:
-        TAKE(int8_t)
-    case LEAT_U8:
-        TAKE(uint8_t)
-    case LEAT_I16:
-        TAKE(int16_t)
-    case LEAT_U16:
-        TAKE(uint16_t)
-    case LEAT_I32:
-        TAKE(int32_t)
-    case LEAT_U32:
-        TAKE(uint32_t)
-    case LEAT_I64:
-        TAKE(int64_t)
-    default:
-        TAKE(uint64_t)
-    }
 }
 
 /* Leaves out columns that are -1; t->places says where the others stood. Returns how many these are. */
@@ -173,10 +150,11 @@ static int make_ordered(const struct stored *s, uint64_t sample, uint64_t length
     const size_t n_words = leat_column_words((size_t)s->field.columns);
     if (!leat_grow(&t->places, &t->places_room, length + 1, sizeof *t->places) ||
         !leat_grow(&t->words, &t->words_room, n_words, sizeof *t->words) ||
+        (!t->bytes && !(t->bytes = leat_new_array(n_words, 64))) ||
         !leat_grow(&t->values, &t->values_room, length * s->item + 1, 1))
         return no_memory(error);
     const uint64_t n = all ? length : leave_out(t, length);
-    if (leat_columns_collect(t->words, n_words, t->columns, n) != n) {
+    if (leat_columns_collect(t->words, n_words, t->bytes, t->columns, n) != n) {
         const uint64_t twice = leat_columns_twice(t->words, n_words, t->columns, n);
         return fail_column(s, sample, all ? twice : t->places[twice], "of the field stands twice in the row",
                            t->columns[twice], error);
@@ -194,9 +172,7 @@ static int make_sparse(const struct stored *s, uint64_t sample, struct scratch *
                        size_t i, struct leat_error *error)
 {
     const uint64_t first = (uint64_t)s->pointers[sample], n = (uint64_t)s->pointers[sample + 1] - first,
-                   most = s->map ? s->n_map : (uint64_t)s->field.columns;
-    uint64_t bad;
-    int64_t column;
+                   most = most_values(s);
     bool all = true;
     if (n > most)
         return fail_length(s, sample, n, most, error);
@@ -206,8 +182,10 @@ static int make_sparse(const struct stored *s, uint64_t sample, struct scratch *
     int rc = leat_chunked_read(s->columns, first, n, t->stored, error);
     if (rc)
         return rc;
-    if (!take_columns(s->column_dtype, t->stored, n, most, t->columns, &bad, &column))
-        return fail_column(s, sample, bad, "is beyond the columns of the file", column, error);
+    const uint64_t good = leat_columns_take(s->column_dtype, t->stored, n, most, t->columns);
+    if (good < n)
+        return fail_column(s, sample, good, "is beyond the columns of the file", stored_column(s, t->stored, good),
+                           error);
     for (uint64_t k = 0; k < n && s->map; k++) {
         t->columns[k] = s->map[t->columns[k]];
         all &= t->columns[k] >= 0;
@@ -271,7 +249,17 @@ static int compute(void *user, const size_t *fields, size_t n_fields, const uint
     leat_free(t.columns);
     leat_free(t.places);
     leat_free(t.words);
+    leat_free(t.bytes);
     return rc;
+}
+
+/* How many columns of a row are left out is known once they are read; a row of too many is broken. */
+static uint64_t length_of(void *user, size_t field, uint64_t sample)
+{
+    const struct stored *s = user;
+    uint64_t n;
+    place_of(s, sample, &n);
+    return s->columns && !s->drops && n <= most_values(s) ? n * (s->item + sizeof(int32_t)) : UINT64_MAX;
 }
 
 static void stored_close(void *user)
@@ -324,7 +312,7 @@ static int check_once(const struct stored *s, int64_t last, struct leat_error *e
     return rc;
 }
 
-static int check_map(const struct stored *s, struct leat_error *error)
+static int check_map(struct stored *s, struct leat_error *error)
 {
     int64_t last = 0;
     const int64_t most = s->columns ? s->field.columns : (int64_t)s->made;
@@ -335,6 +323,7 @@ static int check_map(const struct stored *s, struct leat_error *error)
             return leat_fail(error, LEAT_E_INVALID, "%s: column %" PRIu64 " would become %d of %" PRId64, s->field.name,
                              i, (int)s->map[i], most);
         last = s->map[i] > last ? s->map[i] : last;
+        s->drops |= s->map[i] < 0;
     }
     return s->map ? check_once(s, last, error) : LEAT_OK;
 }
@@ -406,5 +395,5 @@ int leat_dataset_from_stored(const struct leat_stored_rows *rows, uint64_t count
     }
     s->release = release;
     s->user = user;
-    return LEAT_OK;
+    return leat_dataset_know_lengths(*out, length_of, error);
 }

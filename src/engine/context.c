@@ -69,6 +69,16 @@ static bool is_filled(const struct leat_job_context *c, const struct leat_feed *
            leat_dataset_is_filled(c->dataset, feed->field) && leat_program_copies(c->program, feed->outputs[0]);
 }
 
+/* Values that go straight into their batch have no memory of their own; others wait for their rows with those of the
+ * chunk. */
+static uint64_t most_known(const struct leat_job_context *c, const struct leat_feed *feed)
+{
+    if (!feed->computed || !feed->ragged || feed->fixed)
+        return 0;
+    const bool straight = feed->n_all == 1 && feed->n_outputs == 1 && leat_program_copies(c->program, feed->outputs[0]);
+    return straight ? UINT64_MAX - 1 : MADE_BYTES / c->chunk;
+}
+
 static void describe(struct leat_job_context *c, struct leat_feed *feed)
 {
     const struct leat_field *field = &c->fields[feed->field];
@@ -123,6 +133,8 @@ int leat_job_context_make(struct leat_job_context *c, struct leat_error *error)
     if (made_bytes * c->chunk > MADE_BYTES)
         c->chunk = made_bytes < MADE_BYTES ? (unsigned)(MADE_BYTES / made_bytes) : 1;
     c->made_bytes = made_bytes * c->chunk;
+    for (size_t f = 0; f < c->n_feeds; f++)
+        c->feeds[f].known = most_known(c, &c->feeds[f]);
     c->steps = c->packing ? &leat_steps_of_pieces : &leat_steps_of_samples;
     c->fly_rows = c->packing ? 1 : c->chunk; /* a row that is cut from documents waits for its reads alone */
     c->chunk_values = c->packing ? leat_packing_values() : c->n_slots * c->chunk;
@@ -190,6 +202,11 @@ static void probe_made(struct leat_job_context *c, const struct leat_sample_ref 
         const struct leat_value_info none = {0};
         struct leat_values values;
         size_t failed;
+        const uint64_t known = feed->known ? leat_ref_length(ref, feed->field) : UINT64_MAX;
+        if (known <= feed->known) {
+            *ragged += ragged_bytes(c, feed, &none, known);
+            continue;
+        }
         if (!feed->computed || !feed->ragged || leat_ref_storage(ref, feed->field) != LEAT_STORAGE_COMPUTED ||
             leat_values_init(&values, 1, 1))
             continue;

@@ -24,6 +24,7 @@ struct leat_feed {
     bool tied;              /* the chain of a tuple takes it, from plain memory: mapped values are copied; */
     bool grows;             /* ... or some output grows, and all are made from there */
     bool filled;            /* its source writes it straight into the batch */
+    uint64_t known;         /* computed: up to so many bytes, lengths are asked for before values are made */
     bool slotted;           /* fetched or tied: it has a place in the arrays of values of a row */
     size_t slot;            /* slotted: the number of the slot */
     size_t made;            /* computed: its number among the computed fields */

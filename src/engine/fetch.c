@@ -53,7 +53,9 @@ static void aim_row(struct leat_job *j, size_t i)
     struct leat_job_value *v = &j->chunk.values[i * j->context->n_slots];
     for (size_t s = 0; s < j->context->n_slots; s++, v++) {
         const bool mapped = expect(v);
-        v->to = mapped && !j->window.together && s < j->context->own_slots ? leat_job_straight(j, v, i) : NULL;
+        uint64_t room = 0;
+        v->to = mapped && !j->window.together && s < j->context->own_slots ? leat_job_straight(j, v, i, &room) : NULL;
+        v->to = room == v->extent.length ? v->to : NULL;
     }
 }
 

@@ -35,7 +35,7 @@ struct leat_job_target {
     const struct leat_program *program; /* the context's, or the variant for this batch */
     const uint64_t *numbers;            /* the rows of a batch that is no run of the plan's; else NULL */
     const char *why;   /* of a run of one row: why its sample is to be replaced; NULL: it is made as planned */
-    uint8_t **outputs; /* memory of each: dense rows, or offsets and values */
+    uint8_t **outputs; /* memory of each: dense rows, or offsets and values; NULL while lengths are learned */
     int64_t *ids;
     uint64_t *keys;
     int32_t *domains;

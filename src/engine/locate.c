@@ -118,6 +118,7 @@ static int locate_values(struct leat_job *j, const struct leat_feed *feed, enum 
 {
     const struct leat_job_context *c = j->context;
     const size_t next = c->n_slots;
+    const bool lengths = !j->target.outputs && feed->computed && feed->known;
     const struct leat_job_value one = {.feed = feed,
                                        .way = storage == LEAT_STORAGE_COMPUTED ? LEAT_VALUE_COMPUTED
                                               : storage == LEAT_STORAGE_MAPPED ? if_mapped
@@ -127,6 +128,12 @@ static int locate_values(struct leat_job *j, const struct leat_feed *feed, enum 
     for (size_t k = 0; k < n; k++) {
         v[k * next] = one;
         v[k * next].ref = refs[k];
+        const uint64_t length =
+            lengths && one.way == LEAT_VALUE_COMPUTED ? leat_ref_length(&refs[k], feed->field) : UINT64_MAX;
+        if (length <= feed->known) {
+            v[k * next].way = LEAT_VALUE_KNOWN;
+            v[k * next].extent.length = length;
+        }
     }
     if (storage != LEAT_STORAGE_EXTENT)
         return LEAT_OK;
@@ -263,6 +270,25 @@ void leat_job_drop_made(struct leat_job *j)
         leat_values_destroy(&j->chunk.made[--j->chunk.n_made]);
 }
 
+/* Values that go into the batch as they are, are made there. Only those of rows' own samples. */
+static void aim_values(const struct leat_job *j, const struct leat_job_value *slots, size_t n,
+                       struct leat_values *values)
+{
+    const struct leat_job_context *c = j->context;
+    const size_t at = (size_t)(slots - j->chunk.values);
+    for (size_t f = 0, m = 0; j->target.outputs && at % c->n_slots == 0 && f < c->n_feeds; f++) {
+        if (!is_open(&c->feeds[f], slots))
+            continue;
+        for (size_t i = 0; !c->feeds[f].fixed && i < n; i++) {
+            uint64_t room;
+            uint8_t *to = leat_job_straight(j, &slots[i * c->n_slots + c->feeds[f].slot], at / c->n_slots + i, &room);
+            if (to)
+                leat_values_aim(values, m, i, to, room);
+        }
+        m++;
+    }
+}
+
 /* The values of n samples of one source, of which the same are still to be computed: `slots` are those of the first. */
 static int compute_values(struct leat_job *j, const struct leat_sample_ref *refs, struct leat_job_value *slots,
                           size_t n, size_t *failed)
@@ -275,6 +301,7 @@ static int compute_values(struct leat_job *j, const struct leat_sample_ref *refs
     struct leat_values *values = k ? new_arena(j, k, n) : NULL;
     if (!values)
         return k ? leat_fail(&j->error, LEAT_E_NOMEM, "no memory for computed values") : LEAT_OK;
+    aim_values(j, slots, n, values);
     struct leat_batch_rows rows = j->chunk.batch;
     rows.keys = j->target.keys + leat_job_row(j, (size_t)(refs - j->chunk.refs));
     values->rows = c->follows && !c->given ? &rows : NULL;
@@ -386,6 +413,12 @@ static int compute_for_lengths(struct leat_job *j, uint64_t first, struct leat_v
 {
     const struct leat_job_context *c = j->context;
     size_t bad = 0;
+    bool open = false;
+    for (size_t f = 0; f < c->n_feeds; f++)
+        for (size_t i = 0; c->feeds[f].ragged && i < j->chunk.count && !open; i++)
+            open = is_open(&c->feeds[f], slots_of(j, i, 0));
+    if (!open && c->pieces == 1)
+        return LEAT_OK;
     if (leat_job_compute(j, 0, j->chunk.count, &bad))
         for (size_t i = 0; i < j->chunk.count; i++)
             if (leat_job_compute(j, *failed = i, 1, &bad) == LEAT_E_NOMEM)

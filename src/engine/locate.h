@@ -20,7 +20,8 @@ enum leat_value_way {
     LEAT_VALUE_NONE = 0, /* its outputs are made where it is mapped */
     LEAT_VALUE_READ,     /* from a file into the buffer */
     LEAT_VALUE_COPIED,   /* from its mapping into the buffer */
-    LEAT_VALUE_COMPUTED  /* its source has made it */
+    LEAT_VALUE_COMPUTED, /* its source has made it */
+    LEAT_VALUE_KNOWN     /* its source makes it, and has told how long it is: while lengths are learned */
 };
 
 /* A value of a row that is not made where it is mapped. */

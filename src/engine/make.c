@@ -228,15 +228,13 @@ static bool fits_room(struct leat_job *j, size_t o, const struct leat_value_info
     return false;
 }
 
-uint8_t *leat_job_straight(const struct leat_job *j, const struct leat_job_value *v, size_t i)
+uint8_t *leat_job_straight(const struct leat_job *j, const struct leat_job_value *v, size_t i, uint64_t *room)
 {
     const struct leat_feed *feed = v->feed;
-    uint64_t room;
     if (feed->n_all != 1 || feed->n_outputs != 1 || v->with_rows || v->extent.before || v->extent.after ||
         v->extent.info.form != LEAT_FORM_ORIGINAL || !leat_program_copies(j->target.program, feed->outputs[0]))
         return NULL;
-    uint8_t *to = place_of(j, leat_job_row(j, i), feed->outputs[0], &room);
-    return room == v->extent.length ? to : NULL;
+    return place_of(j, leat_job_row(j, i), feed->outputs[0], room);
 }
 
 /* The length of a row that only making it has told. */
@@ -256,7 +254,7 @@ static int make_output(struct leat_job *j, struct leat_scratch *scratch, const s
     uint8_t *dst = place_of(j, row, o, &room), *beside;
     if (!fits_room(j, o, &value->info, value->length, room))
         return LEAT_E_CHANGED;
-    if (dst && value->data == dst) /* it was read to there */
+    if (dst && value->data == dst) /* it was read to there, or made there */
         return LEAT_OK;
     if (output_of(j, o)->ragged && other != SIZE_MAX) {
         beside = place_of(j, row, other, &room);

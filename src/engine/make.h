@@ -36,8 +36,9 @@ int leat_job_remake_mapped(struct leat_job *job, struct leat_scratch *scratch, s
 /* The outputs of the other values of row i, which are in the buffer or computed. LEAT_OK, also if the row has failed.
  * LEAT_JOB_ROOM: decoding, or an image of open size, needs more memory. */
 int leat_job_make_row(struct leat_job *job, struct leat_scratch *scratch, size_t i);
-/* The place in the batch of a value of row i of the chunk, if it goes there as it is, and nowhere else; else NULL. */
-uint8_t *leat_job_straight(const struct leat_job *job, const struct leat_job_value *value, size_t i);
+/* The place in the batch of a value of row i of the chunk, if it goes there as it is, and nowhere else; else NULL. Of
+ * other values than one of `room` bytes it is not the place. */
+uint8_t *leat_job_straight(const struct leat_job *job, const struct leat_job_value *value, size_t i, uint64_t *room);
 /* Whether it would wait for another thread, which decodes a photo of row i for several users. */
 bool leat_job_would_wait(const struct leat_job *job, const struct leat_scratch *scratch, size_t i);
 /* Row i fails for a reason that is not its sample's fault, unless it is a photo that is known to be broken. */

@@ -157,7 +157,7 @@ void leat_task_aim(struct leat_task *t, struct leat_batch *b)
     to->failed_row = &b->faults.failed_row;
     to->steps = b->offsets;
     to->made = b->computed.values;
-    to->outputs = b->memory;
+    to->outputs = t->sizing ? NULL : b->memory;
 }
 
 /* The lengths of all rows of a batch, and the values that a source had to compute for that. False: it goes on later. */

@@ -44,10 +44,11 @@ struct leat_pin;
 struct leat_values {
     size_t n_fields, n_samples;
     struct leat_computed {
-        const uint8_t *data; /* NULL: not put yet. Aligned to 64 bytes if it was put, else as its elements need */
+        const uint8_t *data; /* NULL: not put yet. Aligned to 64 bytes if it was put into memory of its own */
         uint64_t bytes;
         bool lacking; /* the sample has no value: leat_values_lack. `bytes` is 0 */
         bool begun;   /* no value yet: what the source has to make it of, leat_values_begun */
+        uint8_t *to;  /* while `data` is NULL: NULL, or memory for a value of `bytes` (leat_values_aim) */
     } * at;           /* [field_index * n_samples + sample_index] */
     struct leat_values_chunk *chunks;
     uint64_t bytes;        /* of memory that the chunks take */
@@ -63,6 +64,8 @@ int leat_values_init(struct leat_values *values, size_t n_fields, size_t n_sampl
 void leat_values_destroy(struct leat_values *values);
 /* leat_values_put is public: leat/leat.h. This gives memory for a value instead, to be filled in. NULL: NOMEM. */
 void *leat_values_room(struct leat_values *values, size_t field_index, size_t sample_index, uint64_t bytes);
+/* A value that is put and has `bytes` goes to `to`, which need not be aligned; one of another size does not. */
+void leat_values_aim(struct leat_values *values, size_t field_index, size_t sample_index, void *to, uint64_t bytes);
 /* A value that lies in a block that is held. */
 void leat_values_point(struct leat_values *values, size_t field_index, size_t sample_index, const void *data,
                        uint64_t bytes);
@@ -185,7 +188,8 @@ struct leat_source_vtable {
      * is read by itself. Loaders keep the order of such a source. *failed as above. */
     int (*fill)(struct leat_source *source, const size_t *fields, size_t n_fields, const uint64_t *samples, size_t n,
                 const struct leat_batch_rows *rows, uint8_t *const *to, size_t *failed, struct leat_error *error);
-    /* The bytes of a value that varies, without reading it; UINT64_MAX: not known here. May be NULL. */
+    /* The bytes of a value that varies, without reading it; UINT64_MAX: not known here. It does not wait. May be NULL.
+     */
     uint64_t (*length)(struct leat_source *source, size_t field, uint64_t sample);
     /* COMPUTED fields: a value that lies in memory as long as the source is open. May be NULL. */
     const uint8_t *(*in_memory)(const struct leat_source *source, size_t field, uint64_t sample, uint64_t *bytes);

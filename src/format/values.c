@@ -65,9 +65,10 @@ static uint8_t *take(struct leat_values *v, uint64_t bytes)
 
 void *leat_values_room(struct leat_values *v, size_t field_index, size_t sample_index, uint64_t bytes)
 {
-    uint8_t *to = take(v, bytes);
+    struct leat_computed *c = &v->at[field_index * v->n_samples + sample_index];
+    uint8_t *to = c->to && c->bytes == bytes ? c->to : take(v, bytes);
     if (to)
-        v->at[field_index * v->n_samples + sample_index] = (struct leat_computed){.data = to, .bytes = bytes};
+        *c = (struct leat_computed){.data = to, .bytes = bytes};
     return to;
 }
 
@@ -79,6 +80,11 @@ int leat_values_put(struct leat_values *v, size_t field_index, size_t sample_ind
     if (bytes)
         memcpy(to, data, bytes);
     return LEAT_OK;
+}
+
+void leat_values_aim(struct leat_values *v, size_t field_index, size_t sample_index, void *to, uint64_t bytes)
+{
+    v->at[field_index * v->n_samples + sample_index] = (struct leat_computed){.bytes = bytes, .to = to};
 }
 
 void leat_values_point(struct leat_values *v, size_t field_index, size_t sample_index, const void *data, uint64_t bytes)

@@ -175,11 +175,11 @@ int leat_io_once(struct leat_io_request *request)
     request->done = wake;
     request->user = &w;
     request->waits = true;
-    if (leat_io_submit(request) == LEAT_IO_PENDING) {
-        while (!wait_slice(&w))
-            if (!stop && (stop = leat_io_interrupted()))
-                leat_io_cancel(request);
-    }
+    if (leat_io_submit(request) != LEAT_IO_PENDING) /* nobody has touched the waiter */
+        return request->status;
+    while (!wait_slice(&w))
+        if (!stop && (stop = leat_io_interrupted()))
+            leat_io_cancel(request);
     pthread_cond_destroy(&w.arrived);
     pthread_mutex_destroy(&w.lock);
     return stop ? fail_interrupted(request) : request->status;

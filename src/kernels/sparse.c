@@ -11,25 +11,71 @@
 #pragma GCC optimize("O3")
 #endif
 
-/* Without a branch, for vectors. */
+#define BLOCK 128 /* columns that are compared without a branch, for vectors */
+
 LEAT_INLINE bool rise(const uint8_t *columns, size_t n)
 {
     int32_t bad = 0;
-    for (size_t k = 0; k + 1 < n; k++) {
-        int32_t a, b;
-        memcpy(&a, columns + k * sizeof a, sizeof a);
-        memcpy(&b, columns + (k + 1) * sizeof b, sizeof b);
-        bad |= a >= b ? 1 : 0;
+    for (size_t k = 0, end; k + 1 < n && !bad; k = end) {
+        end = n - 1 - k < BLOCK ? n - 1 : k + BLOCK;
+        for (size_t i = k; i < end; i++) {
+            int32_t a, b;
+            memcpy(&a, columns + i * sizeof a, sizeof a);
+            memcpy(&b, columns + (i + 1) * sizeof b, sizeof b);
+            bad |= a >= b ? 1 : 0;
+        }
     }
     return !bad;
 }
 
+/* Bits above the 31st are looked at together, so that the loop has no branch; those below 0 have them, too. */
+#define TAKE(type)                                                                                                     \
+    {                                                                                                                  \
+        const type *from = stored;                                                                                     \
+        uint64_t high = 0;                                                                                             \
+        uint32_t largest = 0;                                                                                          \
+        for (size_t k = 0; k < n; k++) {                                                                               \
+            const uint32_t low = (uint32_t)from[k];                                                                    \
+            high |= sizeof(type) == 8 ? (uint64_t)from[k] : 0;                                                         \
+            largest = low > largest ? low : largest;                                                                   \
+            to[k] = (int32_t)low;                                                                                      \
+        }                                                                                                              \
+        if (!(high >> 31) && largest < most)                                                                           \
+            return n;                                                                                                  \
+        for (size_t k = 0; k < n; k++)                                                                                 \
+            if ((uint64_t)from[k] >= most)                                                                             \
+                return k;                                                                                              \
+        return n;                                                                                                      \
+    }
+
+LEAT_INLINE size_t take(enum leat_dtype dtype, const void *stored, size_t n, uint64_t most, int32_t *restrict to)
+{
+    switch (dtype) {
+    case LEAT_I8:
+        TAKE(int8_t)
+    case LEAT_U8:
+        TAKE(uint8_t)
+    case LEAT_I16:
+        TAKE(int16_t)
+    case LEAT_U16:
+        TAKE(uint16_t)
+    case LEAT_I32:
+        TAKE(int32_t)
+    case LEAT_U32:
+        TAKE(uint32_t)
+    case LEAT_I64:
+        TAKE(int64_t)
+    default:
+        TAKE(uint64_t)
+    }
+}
+
 LEAT_INLINE size_t collect(struct leat_column_word *words, size_t n_words, const int32_t *columns, size_t n)
 {
-    uint64_t before = 0;
     memset(words, 0, n_words * sizeof *words);
     for (size_t k = 0; k < n; k++)
         words[(uint32_t)columns[k] >> 6].bits |= UINT64_C(1) << (columns[k] & 63);
+    uint64_t before = 0;
     for (size_t w = 0; w < n_words; w++) {
         words[w].before = before;
         before += (uint64_t)__builtin_popcountll(words[w].bits);
@@ -56,11 +102,12 @@ LEAT_INLINE void put_items(const struct leat_column_word *words, const int32_t *
                            const uint8_t *values, size_t item, bool placed, size_t n, uint8_t *to)
 {
     for (size_t k = 0; k < n; k++) {
-        const struct leat_column_word *w = &words[(uint32_t)columns[k] >> 6];
-        const uint64_t below = w->bits & ((UINT64_C(1) << (columns[k] & 63)) - 1);
-        const size_t rank = (size_t)w->before + (size_t)__builtin_popcountll(below);
+        const uint32_t column = (uint32_t)columns[k];
+        const struct leat_column_word *w = &words[column >> 6];
+        const uint64_t up_to = w->bits << (~column & 63); /* shifts take a number modulo 64: one instruction */
+        const size_t rank = (size_t)w->before + (size_t)__builtin_popcountll(up_to) - 1;
         memcpy(to + rank * item, values + (placed ? places[k] : k) * item, item);
-        memcpy(to + n * item + rank * sizeof *columns, &columns[k], sizeof *columns);
+        memcpy(to + n * item + rank * sizeof column, &column, sizeof column);
     }
 }
 
@@ -91,7 +138,13 @@ static bool rise_portable(const uint8_t *columns, size_t n)
     return rise(columns, n);
 }
 
-static size_t collect_portable(struct leat_column_word *words, size_t n_words, const int32_t *columns, size_t n)
+static size_t take_portable(enum leat_dtype dtype, const void *stored, size_t n, uint64_t most, int32_t *to)
+{
+    return take(dtype, stored, n, most, to);
+}
+
+static size_t collect_portable(struct leat_column_word *words, size_t n_words, uint8_t *bytes, const int32_t *columns,
+                               size_t n)
 {
     return collect(words, n_words, columns, n);
 }
@@ -103,15 +156,41 @@ static void put_portable(const struct leat_column_word *words, const int32_t *co
 }
 
 #if defined(__x86_64__)
+#include <immintrin.h>
+
 static LEAT_TARGET_AVX2 bool rise_avx2(const uint8_t *columns, size_t n)
 {
     return rise(columns, n);
 }
 
-static LEAT_TARGET_AVX2 size_t collect_avx2(struct leat_column_word *words, size_t n_words, const int32_t *columns,
-                                            size_t n)
+static LEAT_TARGET_AVX2 size_t take_avx2(enum leat_dtype dtype, const void *stored, size_t n, uint64_t most,
+                                         int32_t *to)
 {
-    return collect(words, n_words, columns, n);
+    return take(dtype, stored, n, most, to);
+}
+
+/* 32 bytes, which become 0 again. */
+static LEAT_TARGET_AVX2 inline uint64_t bits_of(uint8_t *bytes)
+{
+    __m256i *const at = (__m256i *)(void *)bytes;
+    const uint64_t bits = (uint32_t)_mm256_movemask_epi8(_mm256_loadu_si256(at));
+    _mm256_storeu_si256(at, _mm256_setzero_si256());
+    return bits;
+}
+
+static LEAT_TARGET_AVX2 size_t collect_avx2(struct leat_column_word *words, size_t n_words, uint8_t *bytes,
+                                            const int32_t *columns, size_t n)
+{
+    if (!bytes || n < n_words) /* to look at all bytes would take longer */
+        return collect(words, n_words, columns, n);
+    for (size_t k = 0; k < n; k++)
+        bytes[(uint32_t)columns[k]] = 0xff;
+    uint64_t before = 0;
+    for (size_t w = 0; w < n_words; w++, bytes += 64) {
+        words[w] = (struct leat_column_word){bits_of(bytes) | bits_of(bytes + 32) << 32, before};
+        before += (uint64_t)__builtin_popcountll(words[w].bits);
+    }
+    return (size_t)before;
 }
 
 static LEAT_TARGET_AVX2 void put_avx2(const struct leat_column_word *words, const int32_t *columns,
@@ -121,6 +200,7 @@ static LEAT_TARGET_AVX2 void put_avx2(const struct leat_column_word *words, cons
 }
 #else
 #define rise_avx2 rise_portable
+#define take_avx2 take_portable
 #define collect_avx2 collect_portable
 #define put_avx2 put_portable
 #endif
@@ -136,9 +216,15 @@ bool leat_sparse_rises(const uint8_t *row, enum leat_dtype item, size_t n, int64
                   leat_sparse_column(row, item, n, n - 1) < columns);
 }
 
-size_t leat_columns_collect(struct leat_column_word *words, size_t n_words, const int32_t *columns, size_t n)
+size_t leat_columns_take(enum leat_dtype dtype, const void *stored, size_t n, uint64_t most, int32_t *to)
 {
-    return (leat_cpu_isa() >= LEAT_ISA_AVX2 ? collect_avx2 : collect_portable)(words, n_words, columns, n);
+    return (leat_cpu_isa() >= LEAT_ISA_AVX2 ? take_avx2 : take_portable)(dtype, stored, n, most, to);
+}
+
+size_t leat_columns_collect(struct leat_column_word *words, size_t n_words, uint8_t *bytes, const int32_t *columns,
+                            size_t n)
+{
+    return (leat_cpu_isa() >= LEAT_ISA_AVX2 ? collect_avx2 : collect_portable)(words, n_words, bytes, columns, n);
 }
 
 void leat_columns_put(const struct leat_column_word *words, const int32_t *columns, const uint32_t *places,

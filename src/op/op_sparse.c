@@ -296,7 +296,7 @@ static int call_genes(const struct leat_use *use, const char *output, const stru
     }
     const size_t item = leat_dtype_size(use->in.item);
     *made = keep_genes(args, (const uint8_t *)in + n * item, n, genes, places);
-    leat_columns_collect(words, n_words, genes, (size_t)*made);
+    leat_columns_collect(words, n_words, NULL, genes, (size_t)*made);
     leat_columns_put(words, genes, places, in, item, (size_t)*made, out);
     leat_free(large);
     return LEAT_OK;

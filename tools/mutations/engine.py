@@ -32,6 +32,20 @@ MUTATIONS = [
         ("c:engine/storage",),
     ),
     Mutation(
+        "values that go into the batch as they are have memory of their own",
+        "src/engine/locate.c",
+        "            if (to)\n                leat_values_aim(values, m, i, to, room);\n",
+        "",
+        ("c:engine/storage",),
+    ),
+    Mutation(
+        "a value is made for its length alone, though its source knows that",
+        "src/engine/locate.c",
+        "        if (length <= feed->known) {",
+        "        if (length < feed->known - feed->known) {",
+        ("c:engine/storage",),
+    ),
+    Mutation(
         "set_epoch drops a position that was loaded in the same epoch",
         "src/engine/reader.c",
         "    const bool other = r->loaded && r->epoch != epoch;\n",

@@ -4,6 +4,20 @@ from mutations import Mutation
 
 MUTATIONS = [
     Mutation(
+        "memory of columns is left as the row before used it",
+        "src/kernels/sparse.c",
+        "    _mm256_storeu_si256(at, _mm256_setzero_si256());\n",
+        "",
+        ("c:op/kernels",),
+    ),
+    Mutation(
+        "a column of 64 bits is looked at as one of 32",
+        "src/kernels/sparse.c",
+        "if (!(high >> 31) && largest < most)",
+        "if (largest < most)",
+        ("c:op/kernels",),
+    ),
+    Mutation(
         "a value of a sparse row that is put in order stays where it was",
         "src/kernels/sparse.c",
         "memcpy(to + rank * item, values + (placed ? places[k] : k) * item, item);",

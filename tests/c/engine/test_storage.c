@@ -23,6 +23,9 @@ struct computer {
     bool blames;            /* it says which one it was */
     _Atomic int scarce;     /* so many calls with sample 77 have no memory */
     _Atomic uint64_t calls; /* samples that were asked for */
+    _Atomic uint64_t apart; /* calls after which values had memory of their own */
+    size_t field;           /* its first field */
+    uint64_t lies;          /* sample that is said to be longer than it is */
 };
 
 static int compute(void *user, const size_t *which, size_t n_fields, const uint64_t *samples, size_t n,
@@ -41,13 +44,21 @@ static int compute(void *user, const size_t *which, size_t n_fields, const uint6
             return leat_fail(error, LEAT_E_DECODE, "sample %d cannot be computed", (int)samples[i]);
         }
         for (size_t f = 0; f < n_fields; f++) {
-            size_t length = which[f] == 0 ? 24 : leat_draw_below(2, id, 100);
-            test_bytes(bytes, length, id, which[f] == 0 ? 1 : 3);
+            const size_t field = c->field + which[f];
+            size_t length = field == 0 ? 24 : leat_draw_below(2, id, 100);
+            test_bytes(bytes, length, id, field == 0 ? 1 : 3);
             assert_int_equal(
-                leat_values_put(out, f, i, which[f] == 1 ? (void *)&y : bytes, which[f] == 1 ? sizeof y : length), 0);
+                leat_values_put(out, f, i, field == 1 ? (void *)&y : bytes, field == 1 ? sizeof y : length), 0);
         }
     }
+    c->apart += out->chunks != NULL;
     return LEAT_OK;
+}
+
+static uint64_t length_of(void *user, size_t field, uint64_t sample)
+{
+    const struct computer *c = user;
+    return leat_draw_below(2, c->first + sample, 100) + (sample == c->lies);
 }
 
 static struct leat_dataset *computed(struct computer *c, size_t n_fields, uint64_t n)
@@ -153,6 +164,56 @@ TEST(computed_values_make_the_batches_that_stored_ones_make)
                         2 * N + 8 + 600); /* once each, but for what is prefetched and what opening looks at */
             leat_dataset_release(d);
         }
+}
+
+/* The field that varies alone, of a source that says how long its values are. */
+static struct leat_dataset *told(struct computer *c)
+{
+    struct leat_dataset *d;
+    struct leat_error error;
+    c->field = 2;
+    assert_ok(leat_dataset_from_source(fields + 2, 1, N, "1", compute, NULL, c, &d, &error));
+    assert_ok(leat_dataset_know_lengths(d, length_of, &error));
+    return d;
+}
+
+TEST(a_value_whose_length_is_known_is_made_in_its_batch_and_once)
+{
+    struct computer c = {.bad = UINT64_MAX, .lies = UINT64_MAX};
+    struct leat_dataset *d = told(&c);
+    struct leat_loader_options options = test_options(20);
+    options.epochs = 1; /* nothing of a second one is prefetched */
+    struct leat_loader *loader = test_loader(d, &options);
+    const uint64_t iteration = test_start(loader);
+    for (struct leat_batch *b; (b = test_next(loader, iteration)); leat_batch_free(b)) {
+        struct leat_tensor t;
+        assert_int_equal(leat_batch_tensor(b, 0, &t), LEAT_OK);
+        for (uint64_t row = 0; row < leat_batch_rows(b); row++) {
+            const uint64_t id = (uint64_t)leat_batch_ids(b)[row], length = leat_draw_below(2, id, 100);
+            uint8_t bytes[100];
+            test_bytes(bytes, length, id, 3);
+            assert_int_equal(t.offsets[row + 1] - t.offsets[row], length);
+            assert_memory_equal((uint8_t *)t.data + t.offsets[row], bytes, length);
+        }
+    }
+    leat_loader_close(loader);
+    assert_int_equal(c.calls, N);
+    assert_int_equal(c.apart, 0);
+    leat_dataset_release(d);
+}
+
+TEST(a_value_of_another_length_than_was_told_is_an_error)
+{
+    struct computer c = {.bad = UINT64_MAX, .lies = 50};
+    struct leat_dataset *d = told(&c);
+    struct leat_loader_options options = test_options(N);
+    struct leat_loader *loader = test_loader(d, &options);
+    struct leat_error error;
+    struct leat_batch *b;
+    assert_int_equal(leat_loader_next(loader, test_start(loader), -1, &b, &error), LEAT_E_CHANGED);
+    assert_int_equal(error.sample, 50);
+    leat_loader_close(loader);
+    leat_dataset_release(d);
 }
 
 TEST(values_of_fixed_size_are_read_from_extents)

@@ -276,7 +276,9 @@ TEST(columns_are_put_in_order_with_values_of_each_size)
 {
     static const size_t items[] = {1, 2, 4, 8};
     struct leat_column_word words[COLUMNS / 64 + 1];
+    const size_t n_words = leat_column_words(COLUMNS);
     int32_t columns[SOME], made;
+    uint8_t bytes[sizeof words / sizeof *words * 64] = {0};
     uint32_t places[SOME];
     uint8_t values[SOME * 8], to[SOME * (8 + 4) + 1];
     draw_columns(columns);
@@ -288,7 +290,9 @@ TEST(columns_are_put_in_order_with_values_of_each_size)
         const size_t item = items[i / 2];
         const bool placed = i % 2;
         uint8_t *row = to + placed; /* not aligned */
-        assert_int_equal(leat_columns_collect(words, leat_column_words(COLUMNS), columns, SOME), SOME);
+        assert_int_equal(leat_columns_collect(words, n_words, i % 3 ? bytes : NULL, columns, SOME), SOME);
+        for (size_t k = 0; k < sizeof bytes; k++)
+            assert_int_equal(bytes[k], 0);
         leat_columns_put(words, columns, placed ? places : NULL, values, item, SOME, row);
         for (size_t k = 0; k < SOME; k++) {
             size_t rank = 0;
@@ -310,9 +314,54 @@ TEST(a_column_that_stands_twice_is_told)
     assert_int_equal(leat_columns_twice(words, n_words, columns, SOME), SOME);
     columns[200] = columns[100];
     columns[250] = columns[30];
-    assert_int_equal(leat_columns_collect(words, n_words, columns, SOME), SOME - 2);
+    uint8_t bytes[sizeof words / sizeof *words * 64] = {0};
+    assert_int_equal(leat_columns_collect(words, n_words, NULL, columns, SOME), SOME - 2);
+    assert_int_equal(leat_columns_collect(words, n_words, bytes, columns, SOME), SOME - 2);
     assert_int_equal(leat_columns_twice(words, n_words, columns, SOME), 200);
-    assert_int_equal(leat_columns_collect(words, n_words, columns, 0), 0);
+    assert_int_equal(leat_columns_collect(words, n_words, NULL, columns, 0), 0);
+}
+
+TEST(columns_of_each_type_become_those_of_a_row_and_the_first_beyond_them_is_told)
+{
+    static const enum leat_dtype types[] = {LEAT_I8,  LEAT_U8,  LEAT_I16, LEAT_U16,
+                                            LEAT_I32, LEAT_U32, LEAT_I64, LEAT_U64};
+    static const uint64_t beyond[] = {100, UINT64_MAX, UINT64_C(1) << 31, UINT64_C(1) << 32 | 5, UINT64_C(1) << 63};
+    uint64_t room[SOME];
+    int32_t to[SOME];
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+        for (size_t b = 0; b < sizeof beyond / sizeof *beyond; b++) {
+            const size_t size = leat_dtype_size(types[t]), at = 7 + 40 * b;
+            uint8_t *stored = (uint8_t *)room;
+            for (uint64_t k = 0; k < SOME; k++) {
+                const uint64_t column = k * 37 % 100;
+                memcpy(stored + k * size, &column, size); /* little-endian */
+            }
+            assert_int_equal(leat_columns_take(types[t], stored, SOME, 100, to), SOME);
+            for (int32_t k = 0; k < SOME; k++)
+                assert_int_equal(to[k], k * 37 % 100);
+            if (b > 1 && size < (b == 2 ? 4 : 8)) /* it has no such number */
+                continue;
+            memcpy(stored + at * size, &beyond[b], size);
+            memcpy(stored + (SOME - 1) * size, &beyond[b], size);
+            assert_int_equal(leat_columns_take(types[t], stored, SOME, 100, to), at);
+        }
+}
+
+TEST(a_fall_of_columns_is_seen_wherever_it_is)
+{
+    int32_t columns[SOME];
+    for (int32_t k = 0; k < SOME; k++)
+        columns[k] = 3 * k;
+    for (size_t n = 0; n <= SOME; n++)
+        assert_true(leat_columns_rise(columns, n));
+    for (size_t k = 1; k < SOME; k++) {
+        const int32_t was = columns[k];
+        columns[k] = columns[k - 1];
+        assert_false(leat_columns_rise(columns, SOME));
+        assert_false(leat_columns_rise(columns, k + 1));
+        assert_true(leat_columns_rise(columns, k));
+        columns[k] = was;
+    }
 }
 
 TEST_MAIN_IN(find_others, NULL)
