@@ -153,8 +153,9 @@ static int make_ordered(const struct stored *s, uint64_t sample, uint64_t length
         (!t->bytes && !(t->bytes = leat_new_array(n_words, 64))) ||
         !leat_grow(&t->values, &t->values_room, length * s->item + 1, 1))
         return no_memory(error);
+    const size_t n_parts = all ? leat_columns_parts(t->columns, length, t->places) : 0;
     const uint64_t n = all ? length : leave_out(t, length);
-    if (leat_columns_collect(t->words, n_words, t->bytes, t->columns, n) != n) {
+    if (!n_parts && leat_columns_collect(t->words, n_words, t->bytes, t->columns, n) != n) {
         const uint64_t twice = leat_columns_twice(t->words, n_words, t->columns, n);
         return fail_column(s, sample, all ? twice : t->places[twice], "of the field stands twice in the row",
                            t->columns[twice], error);
@@ -163,7 +164,9 @@ static int make_ordered(const struct stored *s, uint64_t sample, uint64_t length
     if (!to)
         return no_memory(error);
     const int rc = read_values(s, (uint64_t)s->pointers[sample], length, t->values, t, error);
-    if (!rc)
+    if (!rc && n_parts)
+        leat_columns_turn(t->columns, t->places, n_parts, t->values, s->item, n, to);
+    else if (!rc)
         leat_columns_put(t->words, t->columns, all ? NULL : t->places, t->values, s->item, n, to);
     return rc;
 }

@@ -83,6 +83,59 @@ LEAT_INLINE size_t collect(struct leat_column_word *words, size_t n_words, const
     return (size_t)before;
 }
 
+#define PART 8 /* columns at least, on average: those of a vector */
+
+/* Without a branch for each column. One that is as the one before is left to others, who say so. */
+LEAT_INLINE size_t parts(const int32_t *columns, size_t n, uint32_t *ends)
+{
+    size_t found = 0, done = 0, begin = 0;
+    int32_t above = -1;
+    for (size_t k = 0, end; k < n; k = end) {
+        uint32_t equal = 0;
+        end = n - k < BLOCK ? n : k + BLOCK;
+        for (size_t i = k; i < end - (end == n); i++) {
+            ends[found] = (uint32_t)i + 1;
+            found += columns[i] < columns[i + 1] ? 1 : 0;
+            equal |= columns[i] == columns[i + 1] ? 1 : 0;
+        }
+        if (end == n)
+            ends[found++] = (uint32_t)n;
+        for (; done < found; begin = ends[done++]) {
+            if (columns[ends[done] - 1] <= above)
+                return 0;
+            above = columns[begin];
+        }
+        if (equal || found * PART > end + PART)
+            return 0;
+    }
+    return found;
+}
+
+/* `item` is a constant where this is called. */
+LEAT_INLINE void turn_items(const uint8_t *from, const uint32_t *ends, size_t n_parts, size_t item, uint8_t *to)
+{
+    for (size_t p = 0, begin = 0; p < n_parts; begin = ends[p++])
+        for (size_t k = ends[p]; k-- > begin; to += item)
+            memcpy(to, from + k * item, item);
+}
+
+LEAT_INLINE void turn(const uint8_t *from, const uint32_t *ends, size_t n_parts, size_t item, uint8_t *to)
+{
+    switch (item) {
+    case 1:
+        turn_items(from, ends, n_parts, 1, to);
+        break;
+    case 2:
+        turn_items(from, ends, n_parts, 2, to);
+        break;
+    case 4:
+        turn_items(from, ends, n_parts, 4, to);
+        break;
+    default:
+        turn_items(from, ends, n_parts, 8, to);
+    }
+}
+
 size_t leat_columns_twice(struct leat_column_word *words, size_t n_words, const int32_t *columns, size_t n)
 {
     size_t k = 0;
@@ -133,6 +186,16 @@ LEAT_INLINE void put(const struct leat_column_word *words, const int32_t *column
     }
 }
 
+static size_t parts_portable(const int32_t *columns, size_t n, uint32_t *ends)
+{
+    return parts(columns, n, ends);
+}
+
+static void turn_portable(const uint8_t *from, const uint32_t *ends, size_t n_parts, size_t item, uint8_t *to)
+{
+    turn(from, ends, n_parts, item, to);
+}
+
 static bool rise_portable(const uint8_t *columns, size_t n)
 {
     return rise(columns, n);
@@ -169,6 +232,40 @@ static LEAT_TARGET_AVX2 size_t take_avx2(enum leat_dtype dtype, const void *stor
     return take(dtype, stored, n, most, to);
 }
 
+static LEAT_TARGET_AVX2 size_t parts_avx2(const int32_t *columns, size_t n, uint32_t *ends)
+{
+    return parts(columns, n, ends);
+}
+
+static LEAT_TARGET_AVX2 inline void turn_eight(const uint8_t *from, uint8_t *to)
+{
+    const __m256i order = _mm256_setr_epi32(7, 6, 5, 4, 3, 2, 1, 0);
+    const __m256i eight = _mm256_loadu_si256((const __m256i *)(const void *)from);
+    _mm256_storeu_si256((__m256i *)(void *)to, _mm256_permutevar8x32_epi32(eight, order));
+}
+
+/* Items of 4 bytes, eight at a time. Where fewer are left of a part, those before it are written behind it, if the row
+ * goes on there: the next part comes over them. */
+static LEAT_TARGET_AVX2 void turn_avx2(const uint8_t *from, const uint32_t *ends, size_t n_parts, size_t item,
+                                       uint8_t *to)
+{
+    if (item != 4) {
+        turn(from, ends, n_parts, item, to);
+        return;
+    }
+    const size_t n = ends[n_parts - 1];
+    for (size_t p = 0, begin = 0, at = 0; p < n_parts; at = begin = ends[p++]) {
+        size_t k = ends[p];
+        for (; k >= begin + 8; k -= 8, at += 8)
+            turn_eight(from + (k - 8) * 4, to + at * 4);
+        if (k > begin && k >= 8 && at + 8 <= n)
+            turn_eight(from + (k - 8) * 4, to + at * 4);
+        else
+            for (; k-- > begin; at++)
+                memcpy(to + at * 4, from + k * 4, 4);
+    }
+}
+
 /* 32 bytes, which become 0 again. */
 static LEAT_TARGET_AVX2 inline uint64_t bits_of(uint8_t *bytes)
 {
@@ -200,6 +297,8 @@ static LEAT_TARGET_AVX2 void put_avx2(const struct leat_column_word *words, cons
 }
 #else
 #define rise_avx2 rise_portable
+#define parts_avx2 parts_portable
+#define turn_avx2 turn_portable
 #define take_avx2 take_portable
 #define collect_avx2 collect_portable
 #define put_avx2 put_portable
@@ -214,6 +313,20 @@ bool leat_sparse_rises(const uint8_t *row, enum leat_dtype item, size_t n, int64
 {
     return !n || (leat_columns_rise(row + n * leat_dtype_size(item), n) && leat_sparse_column(row, item, n, 0) >= 0 &&
                   leat_sparse_column(row, item, n, n - 1) < columns);
+}
+
+size_t leat_columns_parts(const int32_t *columns, size_t n, uint32_t *ends)
+{
+    return (leat_cpu_isa() >= LEAT_ISA_AVX2 ? parts_avx2 : parts_portable)(columns, n, ends);
+}
+
+void leat_columns_turn(const int32_t *columns, const uint32_t *ends, size_t n_parts, const uint8_t *values, size_t item,
+                       size_t n, uint8_t *to)
+{
+    void (*const of_isa)(const uint8_t *, const uint32_t *, size_t, size_t, uint8_t *) =
+        leat_cpu_isa() >= LEAT_ISA_AVX2 ? turn_avx2 : turn_portable;
+    of_isa(values, ends, n_parts, item, to);
+    of_isa((const uint8_t *)columns, ends, n_parts, sizeof *columns, to + n * item);
 }
 
 size_t leat_columns_take(enum leat_dtype dtype, const void *stored, size_t n, uint64_t most, int32_t *to)

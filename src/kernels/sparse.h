@@ -37,6 +37,13 @@ static inline size_t leat_column_words(size_t columns)
  * the time. */
 size_t leat_columns_collect(struct leat_column_word *words, size_t n_words, uint8_t *bytes, const int32_t *columns,
                             size_t n);
+/* Columns that fall, as Cell Ranger writes them, or that are some parts which fall, each above the one before, as
+ * joined cells have them, need only be turned. Returns the number of parts, of at least eight columns on average, and
+ * in `ends`, which has room for n + 1, where each ends; 0: they are no such parts. */
+size_t leat_columns_parts(const int32_t *columns, size_t n, uint32_t *ends);
+/* Makes the row of such columns. The value of column k is the k-th of `item` bytes (1, 2, 4 or 8) at `values`. */
+void leat_columns_turn(const int32_t *columns, const uint32_t *ends, size_t n_parts, const uint8_t *values, size_t item,
+                       size_t n, uint8_t *to);
 /* The first place at which a column stands for the second time; n: none. Leaves the set undefined. */
 size_t leat_columns_twice(struct leat_column_word *words, size_t n_words, const int32_t *columns, size_t n);
 /* Makes the row of n columns that are all in the set, each once. The value of column k is the places[k]-th of `item`

@@ -4,6 +4,13 @@ from mutations import Mutation
 
 MUTATIONS = [
     Mutation(
+        "parts of a row that lie over each other pass for ones in order",
+        "src/kernels/sparse.c",
+        "if (columns[ends[done] - 1] <= above)",
+        "if (columns[begin] <= above)",
+        ("c:op/kernels",),
+    ),
+    Mutation(
         "memory of columns is left as the row before used it",
         "src/kernels/sparse.c",
         "    _mm256_storeu_si256(at, _mm256_setzero_si256());\n",

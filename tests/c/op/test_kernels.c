@@ -347,6 +347,59 @@ TEST(columns_of_each_type_become_those_of_a_row_and_the_first_beyond_them_is_tol
         }
 }
 
+/* Parts of so many columns each, that fall. */
+static void fall(int32_t columns[SOME], size_t n, size_t each)
+{
+    for (size_t k = 0; k < n; k++) {
+        const size_t begin = k - k % each, end = begin + each < n ? begin + each : n;
+        columns[k] = (int32_t)(3 * (begin + end - 1 - k) + 1);
+    }
+}
+
+TEST(columns_that_fall_in_parts_are_turned_with_values_of_each_size)
+{
+    static const size_t items[] = {1, 2, 4, 8}, each[] = {8, 9, 15, 16, 17, 31, 130, SOME};
+    int32_t columns[SOME], made;
+    uint32_t ends[SOME + 1];
+    uint8_t values[SOME * 8], to[SOME * (8 + 4) + 1];
+    for (size_t i = 0; i < sizeof values; i++)
+        values[i] = (uint8_t)(i * 7 + i / 256);
+    for (size_t i = 0; i < 4 * 8; i++)
+        for (size_t n = SOME - 17; n <= SOME; n++) {
+            const size_t item = items[i % 4], part = each[i / 4] < n ? each[i / 4] : n, n_parts = (n + part - 1) / part;
+            fall(columns, n, part);
+            assert_int_equal(leat_columns_parts(columns, n, ends), n_parts);
+            assert_int_equal(ends[n_parts - 1], n);
+            to[n * (item + 4)] = 0xa5;
+            leat_columns_turn(columns, ends, n_parts, values, item, n, to);
+            assert_int_equal(to[n * (item + 4)], 0xa5); /* nothing behind the row is touched */
+            for (size_t k = 0; k < n; k++) {
+                const size_t rank = (size_t)columns[k] / 3;
+                memcpy(&made, to + n * item + rank * sizeof made, sizeof made);
+                assert_int_equal(made, columns[k]);
+                assert_memory_equal(to + rank * item, values + k * item, item);
+            }
+        }
+}
+
+TEST(columns_that_are_no_parts_which_fall_are_told)
+{
+    int32_t columns[SOME];
+    uint32_t ends[SOME + 1];
+    draw_columns(columns);
+    assert_int_equal(leat_columns_parts(columns, SOME, ends), 0); /* without order */
+    for (size_t k = 1; k < SOME; k++) {
+        fall(columns, SOME, 50);
+        columns[k] = columns[k - 1];
+        assert_int_equal(leat_columns_parts(columns, SOME, ends), 0); /* one that stands twice */
+    }
+    fall(columns, SOME, 50);
+    columns[120] = columns[49]; /* the third part reaches into the first */
+    assert_int_equal(leat_columns_parts(columns, SOME, ends), 0);
+    fall(columns, SOME, 4);
+    assert_int_equal(leat_columns_parts(columns, SOME, ends), 0); /* too short */
+}
+
 TEST(a_fall_of_columns_is_seen_wherever_it_is)
 {
     int32_t columns[SOME];
