@@ -85,27 +85,40 @@ LEAT_INLINE size_t collect(struct leat_column_word *words, size_t n_words, const
 
 #define PART 8 /* columns at least, on average: those of a vector */
 
-/* Without a branch for each column. One that is as the one before is left to others, who say so. */
-LEAT_INLINE size_t parts(const int32_t *columns, size_t n, uint32_t *ends)
+#define PAIRS 64 /* neighbours that are compared at a time, without a branch for each */
+
+/* Bit i: column i is below the next one. *equal: some column is as the next one. */
+LEAT_INLINE uint64_t compare_pairs(const int32_t *columns, size_t n, bool *equal)
 {
-    size_t found = 0, done = 0, begin = 0;
+    uint64_t below = 0;
+    for (size_t i = 0; i < n; i++) {
+        below |= (uint64_t)(columns[i] < columns[i + 1]) << i;
+        *equal |= columns[i] == columns[i + 1];
+    }
+    return below;
+}
+
+/* A column that is as the one before is left to others, who say so. */
+LEAT_INLINE size_t parts(const int32_t *columns, size_t n, uint32_t *ends,
+                         uint64_t (*compare)(const int32_t *columns, size_t n, bool *equal))
+{
+    size_t found = 0, begin = 0;
     int32_t above = -1;
-    for (size_t k = 0, end; k < n; k = end) {
-        uint32_t equal = 0;
-        end = n - k < BLOCK ? n : k + BLOCK;
-        for (size_t i = k; i < end - (end == n); i++) {
-            ends[found] = (uint32_t)i + 1;
-            found += columns[i] < columns[i + 1] ? 1 : 0;
-            equal |= columns[i] == columns[i + 1] ? 1 : 0;
-        }
-        if (end == n)
-            ends[found++] = (uint32_t)n;
-        for (; done < found; begin = ends[done++]) {
-            if (columns[ends[done] - 1] <= above)
+    bool equal = false;
+    for (size_t k = 0; k < n; k += PAIRS) {
+        const size_t left = n - 1 - k;
+        uint64_t bits = compare(columns + k, left < PAIRS ? left : PAIRS, &equal);
+        if (left < PAIRS)
+            bits |= UINT64_C(1) << left;
+        for (; bits; bits &= bits - 1) {
+            const size_t end = k + (size_t)__builtin_ctzll(bits) + 1;
+            if (columns[end - 1] <= above)
                 return 0;
             above = columns[begin];
+            begin = end;
+            ends[found++] = (uint32_t)end;
         }
-        if (equal || found * PART > end + PART)
+        if (equal || found * PART > k + PAIRS + PART)
             return 0;
     }
     return found;
@@ -186,9 +199,14 @@ LEAT_INLINE void put(const struct leat_column_word *words, const int32_t *column
     }
 }
 
+static uint64_t compare_portable(const int32_t *columns, size_t n, bool *equal)
+{
+    return compare_pairs(columns, n, equal);
+}
+
 static size_t parts_portable(const int32_t *columns, size_t n, uint32_t *ends)
 {
-    return parts(columns, n, ends);
+    return parts(columns, n, ends, compare_portable);
 }
 
 static void turn_portable(const uint8_t *from, const uint32_t *ends, size_t n_parts, size_t item, uint8_t *to)
@@ -232,9 +250,23 @@ static LEAT_TARGET_AVX2 size_t take_avx2(enum leat_dtype dtype, const void *stor
     return take(dtype, stored, n, most, to);
 }
 
+static LEAT_TARGET_AVX2 inline uint64_t compare_avx2(const int32_t *columns, size_t n, bool *equal)
+{
+    uint64_t below = 0;
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        const __m256i a = _mm256_loadu_si256((const __m256i *)(const void *)(columns + i)),
+                      b = _mm256_loadu_si256((const __m256i *)(const void *)(columns + i + 1)),
+                      more = _mm256_cmpgt_epi32(b, a), same = _mm256_cmpeq_epi32(b, a);
+        below |= (uint64_t)(uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(more)) << i;
+        *equal |= !_mm256_testz_si256(same, same);
+    }
+    return i < n ? below | compare_pairs(columns + i, n - i, equal) << i : below;
+}
+
 static LEAT_TARGET_AVX2 size_t parts_avx2(const int32_t *columns, size_t n, uint32_t *ends)
 {
-    return parts(columns, n, ends);
+    return parts(columns, n, ends, compare_avx2);
 }
 
 static LEAT_TARGET_AVX2 inline void turn_eight(const uint8_t *from, uint8_t *to)

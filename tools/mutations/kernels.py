@@ -6,7 +6,7 @@ MUTATIONS = [
     Mutation(
         "parts of a row that lie over each other pass for ones in order",
         "src/kernels/sparse.c",
-        "if (columns[ends[done] - 1] <= above)",
+        "if (columns[end - 1] <= above)",
         "if (columns[begin] <= above)",
         ("c:op/kernels",),
     ),
