@@ -323,7 +323,7 @@ class Chunk:
 
 class Chunks:
     """A source over chunks. Decoded columns stay in the process's cache, as bytes: JSON as its text, sparse rows as
-    they are stored. Of values that are files their paths stay there."""
+    they are stored. The paths of values that are files stay there."""
 
     def __init__(
         self, chunks: Sequence[Chunk], columns: Columns, names: Mapping[str, str], version: str | None
