@@ -6,10 +6,12 @@
 #include "tables.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -69,13 +71,38 @@ bool cli_are_read_by_python(const struct cli_paths *paths)
     return (n_tables == paths->n || n_cells == paths->n) && !access(paths->at[0], F_OK);
 }
 
+/* A process that is told to end ends Python first, and removes what that has written; then it ends by that signal.
+ * Ctrl-C is told to both. */
+static volatile sig_atomic_t ending;
+static volatile pid_t python;
+
+static void end_python(int number)
+{
+    ending = number;
+    if (python > 0)
+        kill(python, SIGTERM);
+}
+
+static const int endings[] = {SIGTERM, SIGHUP};
+
+static void end_as_told(void)
+{
+    if (ending)
+        raise(ending);
+}
+
 /* Python runs as `command`, whose options it gets if `parsed` is not NULL. Returns its exit code. */
 static int run_python(const struct cli_command *command, const void *parsed, const struct cli_paths *paths,
                       const char *more, const char *value)
 {
+    const struct sigaction catch = {.sa_handler = end_python};
+    struct sigaction before[2];
     int status = 0;
     fflush(NULL);
-    const pid_t child = fork();
+    python = 0;
+    for (size_t i = 0; i < 2; i++)
+        sigaction(endings[i], &catch, &before[i]);
+    const pid_t parent = getpid(), child = fork();
     if (child < 0) {
         cli_say(command, "Python could not be started: %s.", strerror(errno));
         return CLI_EXIT_FAILED;
@@ -83,17 +110,29 @@ static int run_python(const struct cli_command *command, const void *parsed, con
     struct cli_command as = *command;
     if (!parsed)
         as.n_options = 0;
-    if (!child)
+    if (!child) {
+        prctl(PR_SET_PDEATHSIG, SIGTERM); /* the parent may be killed */
+        if (getppid() != parent || ending)
+            _exit(CLI_EXIT_FAILED);
         _exit(cli_become_python(&as, parsed, "src", &(struct cli_several){paths->at, paths->n}, more, value));
+    }
+    python = child;
+    if (ending)
+        kill(child, SIGTERM);
     while (waitpid(child, &status, 0) < 0 && errno == EINTR)
         ;
+    python = 0;
+    for (size_t i = 0; i < 2; i++)
+        sigaction(endings[i], &before[i], NULL);
     return WIFEXITED(status) ? WEXITSTATUS(status) : CLI_EXIT_INTERRUPTED;
 }
 
 int cli_verify_table(const struct cli_command *command, const char *path, bool quiet)
 {
     char *one = (char *)(uintptr_t)path;
-    return run_python(command, NULL, &(struct cli_paths){.at = &one, .n = 1}, quiet ? "quiet" : NULL, "");
+    const int code = run_python(command, NULL, &(struct cli_paths){.at = &one, .n = 1}, quiet ? "quiet" : NULL, "");
+    end_as_told();
+    return code;
 }
 
 struct leat_dataset *cli_open_tables(const struct cli_command *command, const struct cli_paths *paths,
@@ -119,5 +158,6 @@ struct leat_dataset *cli_open_tables(const struct cli_command *command, const st
     unlink(path);
     unlink(partial);
     rmdir(folder);
+    end_as_told();
     return dataset;
 }

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from cli_support import Started, command
 from cli_support import leat as shell
 
 import leat
@@ -91,3 +96,22 @@ def test_info_and_verify_of_files_of_arrays(tmp_path: Path) -> None:
     assert (told["format"], told["count"], told["fingerprint"]) == ("hdf5", 6, leat.open(tmp_path / "a.h5").fingerprint)
     assert "a.h5: every value was read" in shell("verify", tmp_path / "a.h5").stdout
     assert shell("cat", tmp_path / "a.h5", "--id", 2).stdout.strip() == "[4, 5]"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_command_that_is_ended_ends_python_and_leaves_no_copy(number: signal.Signals, tmp_path: Path) -> None:
+    """The command waits for Python, which writes the copy: neither outlives it."""
+    n = 2_000_000  # to be in the midst of it
+    pq.write_table(pa.table({"n": range(n), "s": [f"text {i}" for i in range(n)]}), tmp_path / "large.parquet")
+    (tmp_path / "made").mkdir()
+    environment = os.environ | {"TMPDIR": str(tmp_path / "made")}
+    words = [command(), "cat", tmp_path / "large.parquet", "--where", "n > 5"]
+    with Started(words, stdout=subprocess.DEVNULL, env=environment, start_new_session=True) as run:
+        while not list((tmp_path / "made").glob("*/table.leat.partial")):
+            assert run.poll() is None
+            time.sleep(0.01)
+        run.send_signal(number)
+        assert run.wait(60) == -number
+        assert not list((tmp_path / "made").iterdir())
+        with pytest.raises(ProcessLookupError):
+            os.killpg(run.pid, 0)

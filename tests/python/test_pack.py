@@ -543,3 +543,32 @@ def test_errors_of_the_shell_say_what_to_do(tmp_path: Path) -> None:
     assert "one argument too many" in run("pack", "--dataset", spec, "a", "b", code=2).stderr
     assert "--workers needs --dataset" in run("pack", "a", "b", "--workers", "2", code=2).stderr
     assert "--dataset has none" in run("pack", "--dataset", spec, out, "--tokenizer", "t.json", code=2).stderr
+
+
+class Lazy:
+    """Opens its file when it is first read."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.file: Any = None
+
+    def __len__(self) -> int:
+        return 200
+
+    def __getitem__(self, i: int) -> dict[str, Any]:
+        if self.file is None:
+            self.file = self.path.open("rb", buffering=0)
+        self.file.seek(8 * i)
+        return {"x": int.from_bytes(self.file.read(8), "little")}
+
+
+@pytest.mark.parametrize("fields", [None, {"x": leat.field("int64")}])
+def test_a_file_that_a_data_set_opens_when_it_is_read_is_opened_by_each_worker(tmp_path: Path, fields: Any) -> None:
+    """Else all would read at one position of it, and the file of leat have others' values."""
+    np.arange(200).astype("<i8").tofile(tmp_path / "numbers")
+    data = Lazy(tmp_path / "numbers")
+    leat.pack(data, tmp_path / "x.leat", workers=2, fields=fields, progress=False)
+    assert data.file is None
+    assert [leat.open(tmp_path / "x.leat")[i]["x"] for i in range(200)] == list(range(200))
+    leat.pack(data, tmp_path / "y.leat", workers=0, fields=fields, progress=False)
+    assert data.file is not None

@@ -4,6 +4,13 @@ from mutations import Mutation
 
 MUTATIONS = [
     Mutation(
+        "a command that is ended leaves Python and its copy",
+        "cli/tables.c",
+        "    if (python > 0)\n        kill(python, SIGTERM);\n",
+        "    _exit(CLI_EXIT_FAILED);\n",
+        ("py:test_cli_tables.py::test_a_command_that_is_ended_ends_python_and_leaves_no_copy",),
+    ),
+    Mutation(
         "a size that does not fit into 64 bits is another one",
         "cli/args.c",
         "if (!*end && number <= (UINT64_MAX >> 1) >> shift) {",

@@ -3,6 +3,13 @@
 from mutations import Mutation
 
 MUTATIONS = [
+    Mutation(
+        "the first samples of a data set are made in the process that forks workers",
+        "python/leat/packs/pack.py",
+        "        if not workers or not self.count:\n            return super().look(workers)\n",
+        "        if workers or not workers:\n            return super().look(workers)\n",
+        ("py:test_pack.py::test_a_file_that_a_data_set_opens_when_it_is_read_is_opened_by_each_worker",),
+    ),
     # --- loading ----------------------------------------------------------------------------------------------------
     Mutation(
         "a row of a ragged batch ends one value early",

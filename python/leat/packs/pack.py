@@ -156,10 +156,11 @@ def pack(
         samples = (_Listed if _is_listed(dataset) else _Streamed)(dataset, Form(fields))
     if classes is None and isinstance(found := getattr(dataset, "classes", None), (list, tuple)):
         classes = [c for c in found if isinstance(c, str)] if all(isinstance(c, str) for c in found) else None
-    schema = samples.fields()
+    count = n_workers(workers) if samples.parallel else 0
+    schema, identity = samples.look(count)
     if "label" in schema and classes:
         given["classes"] = list(classes)
-    begun = {"data set": samples.identity(), "fields": {n: repr(f) for n, f in schema.items()}, "on_error": on_error}
+    begun = {"data set": identity, "fields": {n: repr(f) for n, f in schema.items()}, "on_error": on_error}
     notes = Notes(target, begun, ".packing")
     notes.prepare(resume, True)  # the Writer refuses to begin anew where there are samples
     if resume and notes.published_with(samples.count):  # and ended before it had cleaned up
@@ -171,7 +172,6 @@ def pack(
         raise notes.fault or e from None  # the notes say it better
     with opened as writer:
         done = notes.start(len(writer))
-        count = n_workers(workers) if samples.parallel else 0
         line = Line("packing", samples.count, done) if progress else None
         try:
             samples.write(writer, done, count, _Outcome(writer, notes, on_error == "skip", line))
@@ -250,6 +250,10 @@ class _Samples(ABC):
     def identity(self) -> Any:
         """What tells the data set from another one, for a run that is resumed; after `fields`."""
 
+    def look(self, workers: int) -> tuple[dict[str, Field], Any]:
+        """The fields and the identity, whose samples are made where those of the file are."""
+        return self.fields(), self.identity()
+
     @abstractmethod
     def write(self, writer: Writer, done: int, workers: int, outcome: _Outcome) -> None: ...
 
@@ -292,6 +296,15 @@ class _Listed(_Samples):
             ends.append(_hash(made[i]))
         return [_name(self._dataset), self.count, *ends]
 
+    def look(self, workers: int) -> tuple[dict[str, Field], Any]:
+        if not workers or not self.count:
+            return super().look(workers)
+        for _, (found,) in _by_workers(_Look(self), 0, 1, 1):
+            if isinstance(found, Exception):
+                raise found
+            self._fields, identity = found
+        return self._fields, identity
+
     def fields(self) -> dict[str, Field]:
         if self._form.said and None not in self._form.said.values():
             self._fields = {n: f for n, f in self._form.said.items() if f is not None}
@@ -319,6 +332,25 @@ class _Listed(_Samples):
         for first, values in batches(made, done, self.count, workers):
             for k, value in enumerate(values):
                 outcome.take(first + k, value)
+
+
+class _Look:
+    """What the first samples say, or the error, found by a worker: a file that the data set opens when it is first read
+    would have one position for all workers if this process had opened it before they are forked."""
+
+    def __init__(self, samples: _Listed) -> None:
+        self._samples = samples
+
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, i: int) -> Any:
+        try:
+            return self._samples.fields(), self._samples.identity()
+        except (BrokenSampleError, InvalidError) as e:
+            return type(e)(*e.args)
+        except Exception as e:
+            return BrokenSampleError(f"the first samples of the data set raised {_reason(e)}\n\n{_trace(e)}")
 
 
 class _Made:
@@ -397,7 +429,7 @@ def _here(made: _Made, begin: int, end: int, workers: int) -> Iterator[tuple[int
         yield i, [made[i]]
 
 
-def _by_workers(made: _Made, begin: int, end: int, workers: int) -> Iterator[tuple[int, list[Any]]]:
+def _by_workers(made: _Made | _Look, begin: int, end: int, workers: int) -> Iterator[tuple[int, list[Any]]]:
     """Samples that workers make, in order."""
     plan = (
         Planned(list(range(i, min(i + _BATCH, end))), min(_BATCH, end - i), WHOLE, 0, 0, i // _BATCH, i)
