@@ -45,8 +45,7 @@ static int64_t *read_positions(const struct cli_command *command, const struct c
 }
 
 /* DATA, or several joined. NULL after a message. */
-static struct leat_dataset *open_data(const struct cli_command *command, const struct cli_saved_batch *saved,
-                                      int *exit_code)
+static struct leat_dataset *open_data(const struct cli_command *command, struct cli_saved_batch *saved, int *exit_code)
 {
     struct leat_dataset **parts = calloc(saved->data.n, sizeof *parts), *joined = NULL;
     struct leat_error error;

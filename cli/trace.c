@@ -110,7 +110,7 @@ static int record(const struct trace *trace, struct leat_loader *loader)
     return CLI_EXIT_OK;
 }
 
-static int open_and_record(const struct trace *trace)
+static int open_and_record(struct trace *trace)
 {
     struct leat_loader_options wish = LEAT_LOADER_OPTIONS_INIT;
     struct leat_loader *loader = NULL;

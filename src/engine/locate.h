@@ -81,9 +81,5 @@ int leat_job_compute(struct leat_job *job, size_t i, size_t n, size_t *failed);
 void leat_job_drop_made(struct leat_job *job);
 /* The way the job gets the values of the other samples of rows [i, i + n). An error is that of row *failed. */
 int leat_job_locate_others(struct leat_job *job, size_t i, size_t n, size_t *failed);
-/* Sums of the steps of ragged outputs, of bounded ones the most that they can be: offsets[o][i + 1] for row i of the
- * batch, if offsets[o] is not NULL. READS and SLEEPS: it is to be called again. Values that a source computes for that
- * are left in `made`, which was initialised for context->n_made and the rows, or is NULL. */
-enum leat_job_status leat_job_size_rows(struct leat_job *job, int64_t *const *offsets, struct leat_values *made);
 
 #endif

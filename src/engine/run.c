@@ -13,6 +13,7 @@
 #include "engine/policy.h"
 #include "engine/reserve.h"
 #include "engine/results.h"
+#include "engine/sizes.h"
 #include "engine/task.h"
 
 #include <inttypes.h>

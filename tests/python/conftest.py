@@ -294,7 +294,7 @@ def cluster(held_cluster: Any) -> Any:
 def no_file_stays_open(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Data sets open the files of others when they read them, as if there were too many to stay open."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    limit = max(map(int, os.listdir("/proc/self/fd"))) + 64
+    limit = 2 * (max(map(int, os.listdir("/proc/self/fd"))) + 64)  # half for what is open, and to read with
     path = tmp_path_factory.mktemp("open") / "a.tfrecord"
     path.write_bytes(tfrecord_made.records([{"a": 1}]))
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))

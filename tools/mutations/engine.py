@@ -26,7 +26,7 @@ MUTATIONS = [
     ),
     Mutation(
         "a value without memory when its length is wanted counts as empty",
-        "src/engine/locate.c",
+        "src/engine/sizes.c",
         "if (leat_job_compute(j, *failed = i, 1, &bad) == LEAT_E_NOMEM)",
         "if (leat_job_compute(j, *failed = i, 1, &bad) == LEAT_E_CANCELLED)",
         ("c:engine/storage",),

@@ -285,6 +285,7 @@ class _Listed(_Samples):
     """One whose samples are asked for by their numbers."""
 
     parallel = True
+    _fields: dict[str, Field]
 
     def __init__(self, dataset: Any, form: Form) -> None:
         self._dataset, self._form, self.count = dataset, form, len(dataset)
