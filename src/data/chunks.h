@@ -14,8 +14,7 @@ int leat_chunks_new(const struct leat_store_layout *layout, size_t n_fields, con
                     struct leat_error *error);
 void leat_chunks_free(struct leat_chunks *chunks); /* NULL is allowed */
 uint64_t leat_chunks_count(const struct leat_chunks *chunks);
-/* As the function `asks_many` of a source: if many blocks were made again, or `compute` of the
- * source was called. */
+/* As the function `asks_many` of a source. It is not 0 once many blocks were made again, or `compute` was called. */
 size_t leat_chunks_ask_many(const struct leat_chunks *chunks);
 
 /* As the function `compute` of a source. */

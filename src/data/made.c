@@ -379,6 +379,8 @@ int leat_dataset_ask_many(struct leat_dataset *d, struct leat_error *error)
 {
     struct made *m;
     const int rc = find_made(d, &m, error);
+    if (!rc && (!m->compute || m->chunks))
+        return leat_fail(error, LEAT_E_INVALID, "this is no data set of a source that computes its samples");
     if (!rc)
         m->asks_many = LEAT_ASKED_OF_CALLS;
     return rc;

@@ -7,13 +7,16 @@
  *                          SIZING    SIZING      then c and d are sized by tasks of their own, and find their values
  *
  * The first call is for one batch, and each further one for up to four times as many rows, so that the first batch does
- * not wait for the others. Values lie with their batches (`computed`), are counted with them, and go with them.
+ * not wait for the others. Rows are no more than what a sixteenth of the budget holds, if all are as large as the
+ * largest so far, and a tenth of a second makes. Values lie with their batches (`computed`), are counted once these are
+ * sized, and go with them. After a call that failed, batches ask for themselves for a while.
  */
 #include "engine/ahead.h"
 
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "engine/locate.h"
 #include "engine/run.h"
@@ -22,13 +25,17 @@
 #define LARGE_BATCH 65536       /* one of more rows is not asked for ahead */
 #define GROWTH 4                /* rows of the next call, for each of this one */
 #define FIRST_ROWS UINT64_C(16) /* ... at first in such ones, as the size of the values is not known */
-#define BUDGET_PART 8           /* values that are computed ahead take about this part of the loader's budget at most */
+#define BUDGET_PART 16 /* values of a call take this part of the loader's budget, as large as the largest so far */
+#define CALL_NS 1e8    /* rows of a call take so long, beside what each call takes */
+#define ALONE 8        /* batches that ask for themselves after a call that has failed */
 
 struct leat_ahead {
-    size_t n;             /* batches behind the task's own */
-    bool failed;          /* a call failed */
-    uint64_t most, limit; /* rows of a call; bytes of all values */
-    uint64_t rows, bytes; /* that were computed */
+    size_t n;                       /* batches behind the task's own */
+    bool failed;                    /* a call failed */
+    uint64_t most, limit;           /* rows of a call; bytes of all values */
+    uint64_t all, bytes, row_bytes; /* rows that were computed; their bytes; of the largest */
+    int64_t ns;                     /* of the last call, */
+    uint64_t rows;                  /* ... for so many */
     struct leat_batch *batches[LEAT_MAX_WINDOW];
 };
 
@@ -52,13 +59,28 @@ bool leat_ahead_is_wanted(struct leat_loader *l)
 
 /* ---- which batches --------------------------------------------------------------------------- */
 
-/* The rows of a call whose values would not be too large. */
-static uint64_t most_rows(const struct leat_loader *l)
+/* The bytes of a row's computed values, as far as fields or the samples that opening has looked at say them; 0: they do
+ * not. */
+static uint64_t known_bytes(const struct leat_loader *l)
 {
-    if (!l->tasks.made_row_bytes)
-        return FIRST_ROWS;
-    const uint64_t most = l->budget.limit / BUDGET_PART / l->tasks.made_row_bytes;
-    return !most ? 1 : most < l->asks_many ? most : l->asks_many;
+    const struct leat_job_context *c = &l->job;
+    uint64_t sum = 1;
+    bool varies = false;
+    for (size_t f = 0; f < c->n_feeds; f++) {
+        const struct leat_feed *feed = &c->feeds[f];
+        if (feed->computed && !feed->fixed && !feed->ragged)
+            return 0;
+        varies |= feed->computed && !feed->fixed;
+        sum += feed->computed && feed->fixed ? feed->value_bytes : 0;
+    }
+    return varies ? sum + l->bounds.ragged_row : sum;
+}
+
+/* The rows of a call whose values would not be too large. */
+static uint64_t most_rows(uint64_t limit, uint64_t row_bytes, size_t asks)
+{
+    const uint64_t most = row_bytes ? limit / row_bytes : FIRST_ROWS;
+    return !most ? 1 : most < asks ? most : asks;
 }
 
 static bool is_free(const struct leat_batch *b)
@@ -84,14 +106,21 @@ void leat_ahead_take(struct leat_task *t)
     struct leat_batch *b;
     uint64_t rows = t->batch->plan.rows;
     size_t i = 0;
+    if (l->tasks.ask_alone) {
+        l->tasks.ask_alone--;
+        return;
+    }
     if (rows > LARGE_BATCH || t->batch->computed.values || !leat_batch_expect_made(t->batch, l->job.n_made) ||
         !(t->ahead = leat_new(struct leat_ahead)))
         return;
     while (i < l->window.n && leat_window_at(&l->window, i) != t->batch)
         i++;
-    t->ahead->most = most_rows(l);
     t->ahead->limit = l->budget.limit / BUDGET_PART;
-    const uint64_t most = t->ahead->most < l->tasks.most_asked ? t->ahead->most : l->tasks.most_asked;
+    t->ahead->row_bytes = l->tasks.made_row_bytes ? l->tasks.made_row_bytes : known_bytes(l);
+    t->ahead->most = most_rows(t->ahead->limit, t->ahead->row_bytes, l->asks_many);
+    const double in_time = l->tasks.made_row_ns > 0 ? CALL_NS / l->tasks.made_row_ns : 1e9;
+    uint64_t most = t->ahead->most < l->tasks.most_asked ? t->ahead->most : l->tasks.most_asked;
+    most = in_time < (double)most ? (uint64_t)in_time : most;
     while (i < l->window.n && (b = batch_at(l, ++i)) && is_free(b) && rows + b->plan.rows <= most &&
            leat_batch_expect_made(b, l->job.n_made)) {
         rows += b->plan.rows;
@@ -99,8 +128,6 @@ void leat_ahead_take(struct leat_task *t)
         b->tasks++;
         t->ahead->batches[t->ahead->n++] = b;
     }
-    rows = GROWTH * rows < l->asks_many ? GROWTH * rows : l->asks_many;
-    l->tasks.most_asked = rows > l->tasks.most_asked ? rows : l->tasks.most_asked;
 }
 
 /* ---- their samples --------------------------------------------------------------------------- */
@@ -166,18 +193,27 @@ static int compute(struct leat_task *t, const struct asked *a, size_t n, struct 
     if (leat_values_init(&values, k, n))
         return LEAT_E_NOMEM;
     values.cancelled = &t->batch->cancelled;
+    const int64_t begun = leat_clock_ns();
     int rc = leat_dataset_compute(c->dataset, j->chunk.fields, k, a->refs, n, &values, &failed, error);
+    t->ahead->ns = rc ? t->ahead->ns : leat_clock_ns() - begun;
+    t->ahead->rows = rc ? t->ahead->rows : n;
+    t->ahead->all += rc ? 0 : n;
+    for (size_t i = 0; i < n && !rc; i++) {
+        uint64_t bytes = 1;
+        for (size_t f = 0; f < k; f++)
+            bytes += values.at[f * n + i].bytes;
+        t->ahead->row_bytes = bytes > t->ahead->row_bytes ? bytes : t->ahead->row_bytes;
+        t->ahead->bytes += bytes;
+    }
     for (size_t f = 0; f < c->n_feeds && !rc; f++) {
         if (!is_computed(&c->feeds[f], a->refs))
             continue;
         for (size_t i = 0; i < n && !rc; i++) {
             const struct leat_computed *v = &values.at[m * n + i];
             rc = leat_values_put(a->batches[i]->computed.values, c->feeds[f].made, a->rows[i], v->data, v->bytes);
-            t->ahead->bytes += v->bytes;
         }
         m++;
     }
-    t->ahead->rows += rc ? 0 : n;
     leat_values_destroy(&values);
     return rc;
 }
@@ -204,12 +240,13 @@ static int compute_all(struct leat_task *t, const struct asked *all, struct aske
                 all->done[i] = true;
             }
         const size_t asks = leat_source_asks_many(all->refs[first].source);
-        const size_t most = asks < t->ahead->most ? asks : (size_t)t->ahead->most;
-        for (size_t i = 0; most && i < some->n && rc != LEAT_E_CANCELLED && t->ahead->bytes < t->ahead->limit;
-             i += most) {
+        size_t most = asks < t->ahead->most ? asks : (size_t)t->ahead->most;
+        for (size_t i = 0, n; most && i < some->n && !t->ahead->failed && t->ahead->bytes < t->ahead->limit; i += n) {
             const struct asked part = part_of(some, i);
-            rc = compute(t, &part, part.n < most ? part.n : most, error);
+            n = part.n < most ? part.n : most;
+            rc = compute(t, &part, n, error);
             t->ahead->failed |= rc != LEAT_OK;
+            most = (size_t)most_rows(t->ahead->limit, t->ahead->row_bytes, asks);
         }
     }
     return rc == LEAT_E_CANCELLED ? rc : LEAT_OK;
@@ -226,10 +263,17 @@ static void let_go(struct leat_task *t)
         leat_batch_skip_gone(a->batches[i]);
         leat_batch_let_go(l, a->batches[i]);
     }
-    if (a->failed)
+    if (a->failed) {
         l->tasks.most_asked = 0;
-    if (a->rows)
-        l->tasks.made_row_bytes = a->bytes / a->rows;
+        l->tasks.ask_alone = ALONE;
+    }
+    l->tasks.made_row_bytes = a->row_bytes > l->tasks.made_row_bytes ? a->row_bytes : l->tasks.made_row_bytes;
+    if (a->rows) {
+        struct leat_tasks *tasks = &l->tasks;
+        tasks->call_ns = !tasks->call_ns || a->ns < tasks->call_ns ? a->ns : tasks->call_ns;
+        tasks->made_row_ns = (double)(a->ns - tasks->call_ns) / (double)a->rows;
+        tasks->most_asked = GROWTH * a->all > tasks->most_asked ? GROWTH * a->all : tasks->most_asked;
+    }
     l->due |= LEAT_DUE_WORK | LEAT_DUE_WAKE;
     leat_loader_settle(l);
     leat_engine_unlock();

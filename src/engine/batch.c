@@ -197,6 +197,7 @@ static void release_output(struct leat_batch *b, size_t o)
     b->bytes -= b->buffers[o]->bytes;
     free_buffer(b->buffers[o], b->account);
     b->buffers[o] = NULL;
+    b->memory[o] = NULL;
 }
 
 int leat_batch_pool_lend(struct leat_batch_pool *pool, uint64_t bytes, struct leat_buffer **out,

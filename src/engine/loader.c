@@ -181,8 +181,9 @@ int leat_loader_raise(struct leat_loader *l, struct leat_batch *b, struct leat_e
     if (error)
         *error = b->faults.failure;
     leat_loader_count_raised(l, &b->plan, atomic_load_explicit(&b->faults.failed_row, memory_order_relaxed));
-    if (l->ragged || l->executor ||
-        l->pool.late) { /* its values may have other lengths the next time, the inputs of functions are gone */
+    /* Its values may have other lengths the next time, the inputs of functions are gone, or it failed before it had
+     * memory. */
+    if (l->ragged || l->executor || l->pool.late || !b->bytes) {
         leat_batch_release(b);
         b->state = LEAT_BATCH_SIZING;
     } else {

@@ -65,8 +65,11 @@ struct leat_tasks {
     uint64_t most_in_flight; /* from so many on, threads begin no further task */
     uint64_t wanted_share;   /* bytes of the budget to set aside for reads in flight, while `pends` */
     uint64_t share;          /* of these set aside so far: less, until batches release the rest */
-    uint64_t most_asked;     /* rows of the next call of a source for several batches, at most, */
-    uint64_t made_row_bytes; /* ... and the bytes of their values in the last one, for each */
+    uint64_t most_asked;     /* rows of the next call of a source for several batches, at most; ahead.c */
+    uint64_t made_row_bytes; /* of the largest row that a source has computed; 0: not known */
+    int64_t call_ns;         /* the shortest call so far; 0: none */
+    double made_row_ns;      /* what a row takes beside that, in the last one */
+    unsigned ask_alone;      /* batches that ask for themselves, because calls for several have failed */
     double ns_per_row;
     uint64_t usual_room; /* of a task's read buffer; a larger one is not kept */
 };

@@ -234,10 +234,10 @@ static bool same_open(const struct leat_job *j, size_t a, size_t b)
     return same;
 }
 
-/* Values of row i that were computed when lengths were wanted. */
+/* Values of row i that were computed before, of the sample that was planned. */
 static void take_made(struct leat_job *j, size_t i)
 {
-    const struct leat_values *made = j->target.made;
+    const struct leat_values *made = j->chunk.attempts[i] ? NULL : j->target.made;
     for (size_t f = 0; made && f < j->context->n_feeds; f++) {
         const struct leat_feed *feed = &j->context->feeds[f];
         if (!is_open(feed, slots_of(j, i, 0)))

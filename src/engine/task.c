@@ -173,7 +173,7 @@ struct leat_task *leat_task_take(struct leat_loader *l, bool ahead)
         return NULL;
     t->batch = b;
     t->sizing = b->state == LEAT_BATCH_SIZING;
-    if (t->sizing && l->asks_many)
+    if (t->sizing && leat_ahead_is_wanted(l))
         leat_ahead_take(t);
     uint64_t n = t->sizing ? 1 : leat_batch_run(b, run_length(l, b));
     t->kept = l->kept && !t->sizing && !b->calls.segment ? leat_kept_find(l, b, &n) : NULL;

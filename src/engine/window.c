@@ -135,8 +135,8 @@ void leat_window_drained(struct leat_loader *l, bool cheap)
 {
     struct leat_window *w = &l->window;
     const size_t room = cheap ? leat_window_room(l) : w->room;
-    const bool half_full = l->asks_many || 2 * l->budget.used[LEAT_IN_FLIGHT] > l->budget.limit;
-    if (!w->full || ((cheap || l->asks_many) && 2 * w->n > room && half_full))
+    const bool budget = 2 * l->budget.used[LEAT_IN_FLIGHT] > l->budget.limit;
+    if (!w->full || (2 * w->n > room && (l->asks_many || (cheap && budget))))
         return;
     w->full = false;
     l->due |= LEAT_DUE_WORK;

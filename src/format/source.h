@@ -35,7 +35,7 @@ enum leat_storage {
 /* `asks_many` of sources for which a call is one of Python, and of those that decode whole chunks, of which more
  * samples are wanted for each. */
 #define LEAT_ASKED_OF_CALLS 512
-#define LEAT_ASKED_OF_CHUNKS 16384
+#define LEAT_ASKED_OF_CHUNKS 4096
 
 struct leat_pin;
 

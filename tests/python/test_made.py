@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cli_support import jpeg
 from hypothesis import given
 from hypothesis import strategies as st
 from process_support import PATIENCE, eventually
@@ -794,3 +795,44 @@ def test_a_chunk_of_another_number_of_rows_is_an_error(lie: str) -> None:
     ds = leat.from_source(Chunked())
     with pytest.raises(leat.InvalidError, match=r"values for a chunk of 10 rows"):
         ds[15]
+
+
+class Photos:
+    """Photos and numbers; some photos are broken."""
+
+    fields: Any = {"photo": "image", "k": leat.field("int64")}
+
+    def __init__(self) -> None:
+        self.photo = jpeg(32, 24)
+
+    def __len__(self) -> int:
+        return 64
+
+    def read(self, positions: Any) -> dict[str, Any]:
+        photos = [self.photo[:300] if p in (3, 20, 41) else self.photo for p in positions.tolist()]
+        return {"photo": photos, "k": positions}
+
+
+@pytest.mark.parametrize("in_order", [True, False])
+def test_all_values_of_a_substitute_are_its_own(in_order: bool) -> None:
+    outputs: Any = {"photo": [leat.ops.Decode(), leat.ops.Resize((8, 8))], "k": []}
+    loader = leat.Loader(
+        leat.from_source(Photos()), 8, framework="numpy", outputs=outputs, on_error="substitute", in_order=in_order
+    )
+    for _ in range(3):
+        for batch in loader:
+            assert batch["k"].tolist() == batch.ids.tolist()
+            assert not {3, 20, 41} & set(batch.ids.tolist())
+
+
+def test_all_values_of_a_row_that_a_function_refused_are_its_substitutes() -> None:
+    def refuse(k: Any) -> Any:
+        if int(k) in (3, 20, 41):
+            raise leat.BrokenSampleError("not this one")
+        return k
+
+    outputs: Any = {"k": [leat.ops.Map(refuse)], "same": leat.Out("k", [])}
+    loader = leat.Loader(leat.from_source(Photos()), 8, framework="numpy", outputs=outputs, on_error="substitute")
+    for batch in loader:
+        assert batch["k"].tolist() == batch["same"].tolist() == batch.ids.tolist()
+        assert not {3, 20, 41} & set(batch.ids.tolist())

@@ -4,6 +4,20 @@ from mutations import Mutation
 
 MUTATIONS = [
     Mutation(
+        "a substitute gets the values that were computed for the sample that it replaces",
+        "src/engine/locate.c",
+        "j->chunk.attempts[i] ? NULL : j->target.made;",
+        "j->target.made;",
+        ("py:test_made.py::test_all_values_of_a_substitute_are_its_own",),
+    ),
+    Mutation(
+        "a batch that failed before it had memory is filled",
+        "src/engine/loader.c",
+        "l->pool.late || !b->bytes",
+        "l->pool.late",
+        ("c:engine/ahead",),
+    ),
+    Mutation(
         "values that were computed ahead are computed again when their batch is sized",
         "src/engine/ahead.c",
         "    return b->state == LEAT_BATCH_SIZING && !b->taken && !b->computed.values;\n",

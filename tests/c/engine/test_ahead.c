@@ -22,6 +22,7 @@ struct computer {
     uint64_t bad;       /* sample that is broken, or UINT64_MAX */
     uint64_t large;     /* bytes of each t; 0: as test_check_batch wants it */
     pthread_t caller;   /* which helps, and would hang for ever */
+    int interrupted;    /* the n-th call from now on is, as by Ctrl-C; of a loader with one thread */
     _Atomic bool hangs; /* until the call is cancelled */
     _Atomic uint64_t calls, samples, most, cancelled;
 };
@@ -49,6 +50,8 @@ static int compute(void *user, const size_t *which, size_t n_fields, const uint6
     c->samples += n;
     for (uint64_t most = c->most; most < n && !atomic_compare_exchange_weak(&c->most, &most, n);)
         ;
+    if (c->interrupted && c->interrupted-- == 1)
+        return leat_fail(error, LEAT_E_CANCELLED, "it was interrupted");
     while (c->hangs && !pthread_equal(pthread_self(), c->caller))
         if (leat_values_cancelled(out)) {
             c->cancelled++;
@@ -221,6 +224,37 @@ TEST(large_values_are_not_computed_far_ahead)
     assert_true(c.most <= 16);
     leat_loader_close(loader);
     leat_dataset_release(d);
+}
+
+TEST(a_call_that_was_interrupted_loses_nothing)
+{
+    for (size_t n_fields = 2; n_fields <= 3; n_fields++)
+        for (int call = 1; call < 30; call++) {
+            struct computer c = {.bad = UINT64_MAX};
+            struct leat_dataset *d = computed(&c, n_fields, N, true);
+            struct leat_loader_options options = one_epoch();
+            options.num_threads = 1;
+            options.budget_bytes = 1 << 20; /* buffers of a batch are used again */
+            struct leat_loader *loader = test_loader(d, &options);
+            const uint64_t iteration = test_start(loader);
+            uint64_t rows = 0, failures = 0;
+            struct leat_error error;
+            struct leat_batch *b;
+            c.interrupted = call;
+            for (int rc = LEAT_OK; rc != LEAT_E_END;) {
+                rc = leat_loader_next(loader, iteration, TEST_HANG_MS, &b, &error);
+                failures += rc == LEAT_E_CANCELLED;
+                assert_true(failures < 3 && (!rc || rc == LEAT_E_END || rc == LEAT_E_CANCELLED));
+                if (rc)
+                    continue;
+                test_check_batch(b);
+                rows += leat_batch_rows(b);
+                leat_batch_free(b);
+            }
+            assert_int_equal(rows, N);
+            leat_loader_close(loader);
+            leat_dataset_release(d);
+        }
 }
 
 TEST(a_call_that_nobody_wants_any_more_is_cancelled)
