@@ -34,8 +34,8 @@ MUTATIONS = [
     Mutation(
         "values of any size are computed far ahead",
         "src/engine/ahead.c",
-        "    const uint64_t most = l->budget.limit / BUDGET_PART / l->tasks.made_row_bytes;\n",
-        "    const uint64_t most = l->asks_many;\n",
+        "    const uint64_t most = row_bytes ? limit / row_bytes : FIRST_ROWS;\n",
+        "    const uint64_t most = asks;\n",
         ("c:engine/ahead",),
     ),
     Mutation(
