@@ -373,6 +373,30 @@ static bool refuse_smaller_photos(const struct cli_pack *pack)
     return false;
 }
 
+/* The writer makes anew what leat derives of photos, if the photos are written. A state of a run that takes the width
+ * of a photo would not go on over a file without photos. */
+static bool refuse_to_lose_fields(const struct cli_pack *pack)
+{
+    size_t n;
+    const struct leat_field *all = leat_dataset_fields(pack->dataset, &n);
+    for (size_t i = 0; i < n; i++) {
+        const char *dot = strrchr(all[i].name, '.');
+        if (!(all[i].flags & LEAT_FIELD_DERIVED) || comes_along(&all[i]) || !dot)
+            continue;
+        bool derived_anew = false;
+        for (size_t f = 0; f < pack->n_fields && !derived_anew; f++)
+            derived_anew = strlen(pack->fields[f].name) == (size_t)(dot - all[i].name) &&
+                           !strncmp(pack->fields[f].name, all[i].name, (size_t)(dot - all[i].name));
+        if (!derived_anew) {
+            cli_say(pack->command,
+                    "the field '%s' is derived of '%.*s', which is not written: add --field '%.*s', or leave it out.",
+                    all[i].name, (int)(dot - all[i].name), all[i].name, (int)(dot - all[i].name), all[i].name);
+            return true;
+        }
+    }
+    return false;
+}
+
 /* An option that says nothing about tokens was given. */
 static const char *foreign(const struct cli_pack *pack)
 {
@@ -457,7 +481,7 @@ int cli_pack_run(const struct cli_command *command, int argc, char **argv)
         exit_code = cli_fail(command, &error, NULL);
         goto out;
     }
-    if (refuse_smaller_photos(pack))
+    if (refuse_smaller_photos(pack) || refuse_to_lose_fields(pack))
         goto out;
     if (!name_source(pack, source_id, sizeof source_id, &exit_code))
         goto out;

@@ -463,7 +463,7 @@ LEAT_API const char *leat_dataset_notice(const struct leat_dataset *dataset);
  *      "shards": [{"path": .., "count": .., "bytes": ..}],
  *      "photos": {"fast": {"count": 9, "bytes": 1310, "original_bytes": 1000}, "original": ..},
  *      "skipped_first": [{"file": .., "line": 7, "byte": 812, "reason": ..}],     (of records of text, at most 10)
- *      "fingerprint_of_values": ".."}     (of files with the fingerprint of what they were converted from)
+ *      "fingerprint_of_values": ".."}     (of files of leat with the fingerprint of what they were converted from)
  *
  * A key is absent if its value is not known without reading the data. For a view it describes the files behind it.
  * Errors: NOMEM, IO, CORRUPT. */
@@ -613,10 +613,12 @@ LEAT_API int leat_dataset_write(const struct leat_dataset *dataset, const size_t
                                 uint64_t begin, uint64_t n, struct leat_writer *writer, struct leat_error *error);
 /* Says that the file is a conversion of `dataset`: that the samples which are added are all of it, in its order and as
  * they are. The file then has its fingerprint, whatever that is made of, so that states of runs over it go on over the
- * file. `dataset` is read in this call only. Call it before leat_writer_finish, from the thread that adds. Finishing
- * with another number of samples is INVALID.
- * Errors: INVALID: it is a view, whose ids the file does not have; the writer has other fields or classes, leaves out
- * or resizes photos (on_bad, max_side), or resumes without a source_id. */
+ * file. `dataset` is read in this call only. Call it once, before the first sample is added. A writer that resumes needs
+ * a source_id that holds the fingerprint of `dataset` as 32 hexadecimal digits: it shows that the samples which are
+ * there are of this data set. Finishing with another number of samples is INVALID.
+ * Errors: INVALID: it is a view, whose ids the file does not have; the writer has other fields or classes, has got
+ * samples or a source before, leaves out or resizes photos (on_bad, max_side), or resumes without such a source_id;
+ * NOMEM. */
 LEAT_API int leat_writer_set_source(struct leat_writer *writer, const struct leat_dataset *dataset,
                                     struct leat_error *error);
 /* Rows [begin, begin + n) of a value of a field of varying arrays; fewer, or none, if the value ends before. Their

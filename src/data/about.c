@@ -156,7 +156,7 @@ int leat_dataset_about(const struct leat_dataset *d, char **out, struct leat_err
     if (json_object_size(photos))
         json_object_set(about, "photos", photos);
     json_decref(photos);
-    if (d->base->converted) {
+    if (d->base->converted && d->base->values_known) {
         uint8_t print[16];
         char name[33];
         const struct leat_base *b = d->base;

@@ -55,6 +55,7 @@ static struct leat_base *base_new(size_t parts, size_t owned, size_t joined)
     if (!base)
         return NULL;
     base->references = 1;
+    base->values_known = true;
     base->parts = leat_new_array(parts, sizeof *base->parts);
     base->owned = leat_new_array(owned, sizeof *base->owned);
     base->joined = leat_new_array(joined, sizeof *base->joined);
@@ -254,11 +255,12 @@ void leat_dataset_release(struct leat_dataset *d)
     leat_free(d);
 }
 
-static void join_sums(struct leat_base *base, const uint64_t sums[2], const uint64_t values[2], uint64_t count,
-                      bool converted)
+static void join_sums(struct leat_base *base, const uint64_t sums[2], const uint64_t values[2], bool known,
+                      uint64_t count, bool converted)
 {
     leat_fingerprint_join(base->sums, sums, count);
     leat_fingerprint_join(base->values, values, count);
+    base->values_known &= known;
     base->converted |= converted;
 }
 
@@ -325,7 +327,7 @@ static int append_source(struct leat_base *base, const char *path, const struct 
     if (!leat_add_u64(first_id, source->count, &base->count) || base->count > INT64_MAX)
         return leat_fail(error, LEAT_E_CORRUPT, "%s: the data set has more than 2^63 samples, which cannot be", path);
     add_part(base, source, first_id);
-    join_sums(base, leat_source_sums(source), source->fingerprint, source->count, source->converted);
+    join_sums(base, leat_source_sums(source), source->fingerprint, source->by_value, source->count, source->converted);
     return append_notice(base, source->notice) ? leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", path) : LEAT_OK;
 }
 
@@ -451,6 +453,7 @@ int leat_dataset_of_source(struct leat_source *source, struct leat_dataset **out
     add_part(base, source, 0);
     memcpy(base->sums, source->fingerprint, sizeof base->sums);
     memcpy(base->values, source->fingerprint, sizeof base->values);
+    base->values_known = source->by_value;
     if (append_notice(base, source->notice)) {
         leat_base_release(base);
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a data set");
@@ -521,7 +524,7 @@ int leat_dataset_concat(struct leat_dataset *const *datasets, size_t n, struct l
         base->joined[base->n_joined++] = leat_base_retain(from);
         for (size_t p = 0; p < from->n_parts; p++)
             add_part(base, from->parts[p].source, offset + from->parts[p].first_id);
-        join_sums(base, from->sums, from->values, from->count, from->converted);
+        join_sums(base, from->sums, from->values, from->values_known, from->count, from->converted);
         if (!rc && (join_metadata(base, from->metadata) || append_notice(base, from->notice) ||
                     (selected && leat_selection_push_view(&s, datasets[i], 0, datasets[i]->count, offset))))
             rc = leat_fail(error, LEAT_E_NOMEM, "no memory to join %zu data sets", n);

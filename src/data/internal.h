@@ -39,7 +39,8 @@ struct leat_base {
     char *notice;
     uint64_t sums[2];
     bool converted;     /* of some file the sums are those of what it was converted from, ... */
-    uint64_t values[2]; /* ... and these are over its own values */
+    uint64_t values[2]; /* ... and these are over its own values, ... */
+    bool values_known;  /* ... if those of all files are known: else these say nothing */
     /* For each field, or NULL: its texts as codes, made by the first query that asks (query_codes.c). */
     _Atomic(struct leat_codes *) *codes;
 };

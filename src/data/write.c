@@ -91,8 +91,11 @@ int leat_writer_set_source(struct leat_writer *writer, const struct leat_dataset
     if (dataset->selected)
         return leat_fail(error, LEAT_E_INVALID,
                          "a view keeps the ids of its data set, which a file does not have: convert the whole");
-    struct leat_writer_source source = {
-        .count = base->count, .sums = {base->sums[0], base->sums[1]}, .classes_apart = base->classes_apart};
+    struct leat_writer_source source = {.count = base->count,
+                                        .sums = {base->sums[0], base->sums[1]},
+                                        .classes = base->classes,
+                                        .n_classes = base->n_classes,
+                                        .classes_apart = base->classes_apart};
     leat_dataset_fingerprint(dataset, source.fingerprint);
     return leat_writer_convert(writer, &source, error);
 }

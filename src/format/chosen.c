@@ -306,6 +306,15 @@ static int add_fields(struct chosen *c, const struct leat_open_options *options,
     return LEAT_OK;
 }
 
+/* Whether the choice is the source itself: all fields in their order and layout. */
+static bool is_all(const struct chosen *c)
+{
+    size_t f = 0;
+    while (f < c->source.n_fields && c->theirs[f] == f && c->fields[f].layout == c->of->fields[f].layout)
+        f++;
+    return f == c->of->n_fields;
+}
+
 int leat_source_choose(struct leat_source **source, const struct leat_open_options *options, struct leat_error *error)
 {
     struct leat_source *of = *source;
@@ -325,7 +334,7 @@ int leat_source_choose(struct leat_source **source, const struct leat_open_optio
     }
     if (!c || !c->fields || !c->theirs || !c->storage || !c->lacks)
         rc = leat_fail(error, LEAT_E_NOMEM, "no memory to choose fields of %s", of->path);
-    if (!rc && !(rc = add_fields(c, options, error))) {
+    if (!rc && !(rc = add_fields(c, options, error)) && !is_all(c)) {
         const size_t label = find(of, "label", strlen("label"));
         const bool classes = label == of->n_fields || has(c, label);
         c->functions = functions_of(of->v);
@@ -339,6 +348,8 @@ int leat_source_choose(struct leat_source **source, const struct leat_open_optio
         c->source.classes = classes ? of->classes : NULL;
         c->source.n_classes = classes ? of->n_classes : 0;
         c->source.classes_apart = of->classes_apart;
+        c->source.converted = of->converted;
+        memcpy(c->source.of_source, of->of_source, sizeof c->source.of_source);
         c->source.metadata = of->metadata;
         c->source.notice = of->notice;
         memcpy(c->source.fingerprint, of->fingerprint, sizeof c->source.fingerprint);
@@ -346,7 +357,7 @@ int leat_source_choose(struct leat_source **source, const struct leat_open_optio
         return LEAT_OK;
     }
     if (c) {
-        c->of = NULL; /* it stays the caller's */
+        c->of = NULL; /* it stays the caller's, as it is */
         chosen_close(&c->source);
     }
     return rc;

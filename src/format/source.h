@@ -260,6 +260,7 @@ struct leat_source {
     const char *metadata;    /* JSON object, "{}" if there is none */
     const char *notice;      /* "" or a note for a person */
     uint64_t fingerprint[2]; /* joinable sums over the samples: format/fingerprint.h */
+    bool by_value;           /* these are over the values of its fields, as a writer sums them up */
     bool converted;          /* from another data set, whose sums stand in the place of these: */
     uint64_t of_source[2];
     _Atomic uint64_t changes; /* how often `refresh` has found that files changed */

@@ -525,14 +525,13 @@ void leat_store_conversion_put(uint8_t p[LEAT_STORE_CONVERSION], const struct le
     leat_put_u64(p + 32, c->classes_apart);
 }
 
-bool leat_store_conversion_get(const uint8_t p[LEAT_STORE_CONVERSION], const uint64_t values[2],
-                               struct leat_store_conversion *c)
+bool leat_store_conversion_get(const uint8_t p[LEAT_STORE_CONVERSION], struct leat_store_conversion *c)
 {
     const uint64_t flags = leat_get_u64(p + 32);
     *c = (struct leat_store_conversion){.sums = {leat_get_u64(p), leat_get_u64(p + 8)},
                                         .values = {leat_get_u64(p + 16), leat_get_u64(p + 24)},
                                         .classes_apart = flags & 1};
-    return flags <= 1 && c->values[0] == values[0] && c->values[1] == values[1];
+    return flags <= 1;
 }
 
 void leat_store_footer_put(uint8_t p[LEAT_STORE_FOOTER], const struct leat_store_footer *f)

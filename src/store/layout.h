@@ -242,9 +242,8 @@ struct leat_store_conversion {
     bool classes_apart; /* the classes are no part of the fingerprint */
 };
 void leat_store_conversion_put(uint8_t p[LEAT_STORE_CONVERSION], const struct leat_store_conversion *conversion);
-/* False: it is of another file, whose sums are not `values`, or has flags that this leat does not know. */
-bool leat_store_conversion_get(const uint8_t p[LEAT_STORE_CONVERSION], const uint64_t values[2],
-                               struct leat_store_conversion *conversion);
+/* False: it has flags that this leat does not know. */
+bool leat_store_conversion_get(const uint8_t p[LEAT_STORE_CONVERSION], struct leat_store_conversion *conversion);
 /* Whether it says more than the file does without it. */
 static inline bool leat_store_conversion_tells(const struct leat_store_conversion *c)
 {

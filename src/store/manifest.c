@@ -141,9 +141,14 @@ static int read_source(const json_t *source, struct leat_manifest *m, struct lea
     const json_t *apart = json_object_get(source, "classes_apart");
     if (!source)
         return LEAT_OK;
+    if (!json_is_object(source))
+        return leat_fail(error, LEAT_E_CORRUPT, "the manifest's entry of the source is no object");
     if (!read_sums(json_object_get(source, "sums"), c->sums) ||
-        !read_sums(json_object_get(source, "values"), c->values) || !json_is_boolean(apart))
+        !read_sums(json_object_get(source, "values"), c->values))
         return leat_fail(error, LEAT_E_CORRUPT, "the manifest's entry of the source lacks a number");
+    if (!json_is_boolean(apart))
+        return leat_fail(error, LEAT_E_CORRUPT,
+                         "the manifest's entry of the source does not say whether its classes are apart");
     if (memcmp(c->values, m->sums, sizeof c->values) != 0)
         return leat_fail(error, LEAT_E_CORRUPT,
                          "the manifest has the fingerprint of the source of other shards than these: convert it again");

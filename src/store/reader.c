@@ -414,9 +414,17 @@ static int read_conversion(struct leat_store_source *s, struct leat_error *error
         return rc;
     if ((rc = read_section(s, LEAT_SECTION_CONVERSION, "the fingerprint of the source", &bytes, &length, error)))
         return rc;
-    const bool good = length == LEAT_STORE_CONVERSION && leat_store_conversion_get(bytes, s->summary.sums, &conversion);
+    const bool known = length == LEAT_STORE_CONVERSION && leat_store_conversion_get(bytes, &conversion);
     leat_free(bytes);
-    if (!good)
+    if (length != LEAT_STORE_CONVERSION)
+        return corrupt(error, found->offset, "the fingerprint of the source has a wrong length");
+    if (!known) {
+        leat_fail(error, LEAT_E_FORMAT,
+                  "the fingerprint of the source has flags that this leat does not know: use a newer leat");
+        leat_error_at_file(error, NULL, (int64_t)found->offset);
+        return LEAT_E_FORMAT;
+    }
+    if (memcmp(conversion.values, s->summary.sums, sizeof conversion.values) != 0)
         return corrupt(error, found->offset, "the fingerprint of the source belongs to another file");
     s->base.converted = true;
     memcpy(s->base.of_source, conversion.sums, sizeof s->base.of_source);
@@ -598,6 +606,7 @@ static int fill(struct leat_store_source *s, struct leat_error *error)
     s->base.fields = s->layout.fields;
     s->base.n_fields = s->layout.n_fields;
     s->base.notice = "";
+    s->base.by_value = true;
     s->base.fingerprint[0] = s->summary.sums[0];
     s->base.fingerprint[1] = s->summary.sums[1];
     return LEAT_OK;

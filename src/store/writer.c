@@ -17,6 +17,7 @@
 #include "base/bytes.h"
 #include "base/cpu.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/role.h"
 #include "base/thread.h"
@@ -63,7 +64,7 @@ struct leat_writer {
     } as_came, warned;
     struct leat_box_counts *boxes; /* [n_stored] */
 
-    uint64_t given; /* samples; the caller's thread only */
+    uint64_t given, resumed; /* samples, and those that were there at the start; the caller's thread only */
     bool finished;
 };
 
@@ -446,7 +447,7 @@ int leat_writer_open(const char *path, const struct leat_field *fields, size_t n
         leat_writer_free(w, true);
         return rc;
     }
-    w->given = w->target.inputs;
+    w->given = w->resumed = w->target.inputs;
     update_progress(w);
     *out = w;
     return LEAT_OK;
@@ -588,23 +589,46 @@ int leat_writer_finish(struct leat_writer *w, struct leat_error *error)
     return leat_writer_finish_as(w, NULL, error);
 }
 
+/* Whether a file has the classes of its source. If these are apart, the fingerprint does not tell. */
+static bool has_classes_of(const struct leat_writer_options *o, const struct leat_writer_source *source)
+{
+    bool same = o->n_classes == source->n_classes;
+    for (size_t c = 0; c < source->n_classes && same; c++)
+        same = strcmp(o->classes[c], source->classes[c]) == 0;
+    return same;
+}
+
 int leat_writer_convert(struct leat_writer *w, const struct leat_writer_source *source, struct leat_error *error)
 {
     const struct leat_writer_options *o = &w->options;
     uint8_t own[16];
+    char name[33];
     if (w->finished)
         return leat_fail(error, LEAT_E_INVALID, "the writer has finished already");
     if (o->on_bad == LEAT_BAD_SKIP || o->max_side)
         return leat_fail(error, LEAT_E_INVALID,
                          "a file that leaves photos out or resizes them is no conversion: leave on_bad and max_side");
-    if (o->resume && w->given && !w->target.identity.source)
+    if (w->target.converts)
+        return leat_fail(error, LEAT_E_INVALID, "the file is a conversion already: it has one source");
+    if (w->given > w->resumed)
         return leat_fail(error, LEAT_E_INVALID,
-                         "the samples that are resumed may be those of another data set: open with a source_id");
+                         "%" PRIu64 " samples were added before: a conversion has the samples of its source alone",
+                         w->given - w->resumed);
+    /* The header has a hash of the source_id, which a resume has compared. */
+    leat_json_fingerprint(source->fingerprint, name);
+    if (w->resumed && !(o->source_id && strstr(o->source_id, name)))
+        return leat_fail(error, LEAT_E_INVALID,
+                         "the samples that are resumed may be those of another data set: a conversion goes on if it "
+                         "was begun with a source_id that holds the fingerprint of its source, %s",
+                         name);
+    if (!has_classes_of(o, source))
+        return leat_fail(error, LEAT_E_INVALID,
+                         "the file is no conversion of the data set, which has other classes: %zu, and the file %zu",
+                         source->n_classes, o->n_classes);
     leat_fingerprint_finish(w->layout.fields, w->layout.n_stored, o->classes, source->classes_apart ? 0 : o->n_classes,
                             source->count, source->sums, own);
     if (memcmp(own, source->fingerprint, sizeof own) != 0)
-        return leat_fail(error, LEAT_E_INVALID,
-                         "the file is no conversion of the data set, which has other fields or classes");
+        return leat_fail(error, LEAT_E_INVALID, "the file is no conversion of the data set, which has other fields");
     w->target.converts = true;
     w->target.converted_count = source->count;
     w->target.conversion = (struct leat_store_conversion){.sums = {source->sums[0], source->sums[1]},

@@ -9,11 +9,13 @@
 /* The data set that a file is converted from. */
 struct leat_writer_source {
     uint64_t count, sums[2]; /* samples; of the fingerprint */
-    bool classes_apart;      /* its classes are no part of the fingerprint */
+    const char *const *classes;
+    size_t n_classes;
+    bool classes_apart; /* they are no part of the fingerprint */
     uint8_t fingerprint[16];
 };
 
-/* The finished file will have the fingerprint of this. INVALID. */
+/* The finished file will have the fingerprint of this, which is read in this call only. INVALID. */
 int leat_writer_convert(struct leat_writer *writer, const struct leat_writer_source *source, struct leat_error *error);
 
 #endif

@@ -210,7 +210,7 @@ def test_a_writer_makes_a_conversion_of_a_whole_data_set_and_of_nothing_else(tmp
     same(ds, made)
     with pytest.raises(ValueError, match="a view"), leat.Writer(tmp_path / "c.leat", schema) as w:
         w.write_dataset(ds[:4], convert=True)
-    with pytest.raises(ValueError, match="other fields"), leat.Writer(tmp_path / "c.leat", {"n": "int64"}) as w:
+    with pytest.raises(ValueError, match="has other fields"), leat.Writer(tmp_path / "c.leat", {"n": "int64"}) as w:
         w.write_dataset(ds, convert=True)
     with (
         pytest.raises(ValueError, match="10 samples, and the data set .* 9"),
@@ -219,6 +219,146 @@ def test_a_writer_makes_a_conversion_of_a_whole_data_set_and_of_nothing_else(tmp
         w.write_dataset(ds, convert=True)
         w.write({n: made[0][n] for n in schema})
     assert not (tmp_path / "c.leat").exists()
+
+
+def _numbers(version: str, n: int = 300) -> leat.Dataset:
+    """Arrays whose fingerprint is made of a text, with classes that are no part of it."""
+    labels = np.arange(n, dtype=np.int64) % 2
+    return leat.from_arrays(label=labels, x=np.arange(n, dtype=np.int64), fingerprint=version, classes=["cat", "dog"])
+
+
+def test_a_conversion_has_the_rows_of_its_source_alone(tmp_path: Path) -> None:
+    one, other = _numbers("one"), _numbers("two")
+
+    def begun(**options: Any) -> leat.Writer:
+        return leat.Writer(tmp_path / "c.leat", one.schema, classes=["cat", "dog"], overwrite=True, **options)
+
+    with pytest.raises(ValueError, match="10 samples were added before"), begun() as w:
+        for _ in range(10):
+            w.add(label=0, x=999)
+        w.write_dataset(one, convert=True)
+    with pytest.raises(ValueError, match="300 samples were added before"), begun() as w:
+        w.write_dataset(other)
+        w.write_dataset(one, convert=True)
+    with pytest.raises(ValueError, match="a conversion already"), begun() as w:
+        w.write_dataset(one, convert=True)
+        w.write_dataset(other, convert=True)
+    assert not (tmp_path / "c.leat").exists()
+
+
+@pytest.mark.parametrize("classes", [None, ["cat"], ["dog", "cat"]])
+def test_a_conversion_has_the_classes_of_its_source(classes: list[str] | None, tmp_path: Path) -> None:
+    ds = _numbers("one")
+    with (
+        pytest.raises(ValueError, match="other classes"),
+        leat.Writer(tmp_path / "c.leat", ds.schema, classes=classes) as w,
+    ):
+        w.write_dataset(ds, convert=True)
+
+
+def test_data_sets_that_follow_each_other_are_written_in_whole_and_resumed(tmp_path: Path) -> None:
+    rows = np.zeros((10, 1 << 20), np.uint8)
+    one, other = leat.from_arrays(x=rows + 1), leat.from_arrays(x=rows + 2)
+
+    def write(path: Path, stop: int | None = None, **options: Any) -> leat.Writer:
+        def said(done: int) -> None:
+            if done == stop:
+                raise KeyboardInterrupt
+
+        with leat.Writer(path, one.schema, **options) as w:
+            w.write_dataset(one, said)
+            w.write_dataset(other, said)
+        return w
+
+    write(tmp_path / "a.leat")
+    assert [int(s["x"][0]) for s in leat.open(tmp_path / "a.leat")] == [1] * 10 + [2] * 10
+    for stop in (10, 20):
+        with pytest.raises(KeyboardInterrupt):
+            write(tmp_path / "b.leat", stop)
+        write(tmp_path / "b.leat", resume=True)
+        assert (tmp_path / "b.leat").read_bytes() == (tmp_path / "a.leat").read_bytes()
+        (tmp_path / "b.leat").unlink()
+
+
+def test_a_call_that_an_exception_ended_goes_on_with_the_next(tmp_path: Path) -> None:
+    ds = _numbers("one", 5000)
+
+    def stop(done: int) -> None:
+        if done < 5000:
+            raise KeyboardInterrupt
+
+    for convert in (False, True):
+        with leat.Writer(tmp_path / f"{convert}.leat", ds.schema, classes=["cat", "dog"]) as w:
+            with pytest.raises(KeyboardInterrupt):
+                w.write_dataset(ds, stop, convert=convert)
+            assert len(w) == 4096
+            w.write_dataset(ds, convert=convert)
+        made = leat.open(tmp_path / f"{convert}.leat")
+        assert made.columns["x"].tolist() == list(range(5000))
+        assert (made.fingerprint == ds.fingerprint) is convert
+
+
+@pytest.mark.parametrize("name", ["mine", "the other's", None])
+def test_rows_of_another_data_set_are_not_resumed_as_those_of_a_conversion(name: str | None, tmp_path: Path) -> None:
+    rows = np.zeros((10, 1 << 20), np.uint8)
+    one, other = (leat.from_arrays(x=rows + i, fingerprint=str(i)) for i in range(2))
+    options: dict[str, Any] = {"source_id": one.fingerprint if name == "the other's" else name}
+
+    def stop(done: int) -> None:
+        raise KeyboardInterrupt
+
+    def write(ds: leat.Dataset, progress: Any = None, **more: Any) -> None:
+        with leat.Writer(tmp_path / "c.leat", ds.schema, **options, **more) as w:
+            w.write_dataset(ds, progress, convert=True)
+
+    with pytest.raises(KeyboardInterrupt):
+        write(one, stop)
+    with pytest.raises(ValueError, match=f"a source_id that holds the fingerprint of its source, {other.fingerprint}"):
+        write(other, resume=True)
+    if name == "the other's":
+        write(one, resume=True)
+        assert leat.open(tmp_path / "c.leat").fingerprint == one.fingerprint
+    assert (tmp_path / "c.leat").exists() is (name == "the other's")
+
+
+def test_chosen_fields_of_a_conversion_have_one_fingerprint_in_a_file_in_shards_and_in_the_source(
+    tmp_path: Path,
+) -> None:
+    sources = [_jsonl(tmp_path / "a.jsonl"), make_folder(tmp_path / "photos", {"x": 3, "y": 2}, make=jpeg)]
+    with leat.Writer(tmp_path / "b.leat", {"n": "int64", "label": "int64"}, classes=["a", "b"]) as w:
+        for i in range(9):
+            w.add(n=i, label=i % 2)
+    for i, src in enumerate([*sources, tmp_path / "b.leat"]):
+        files = [tmp_path / f"{i}.leat", tmp_path / f"{i}s.leat"]
+        run("convert", src, files[0], "--quiet")
+        run("convert", src, files[1], "--quiet", "--shard-bytes", "1K")
+        stored = [name for name, f in leat.open(src).schema.items() if not f.derived]
+        for fields in (stored[:1], stored[1:2], stored[::-1], stored):
+            prints = [leat.open(path, fields=fields).fingerprint for path in (src, *files)]
+            assert len(set(prints)) == 1, (src, fields)
+            assert (prints[0] == leat.open(src).fingerprint) is (fields == stored)
+
+
+def test_a_join_says_the_fingerprint_of_its_values_if_all_of_them_are_known(tmp_path: Path) -> None:
+    src = _jsonl(tmp_path / "a.jsonl")
+    run("convert", src, tmp_path / "b.leat", "--quiet")
+    made = leat.open(tmp_path / "b.leat")
+    leat.pack(leat.concat([made, made]), tmp_path / "c.leat")
+    said = leat.concat([made, made]).about["fingerprint_of_values"]
+    assert said == leat.open(tmp_path / "c.leat").fingerprint
+    for parts in ([made, leat.open(src)], [leat.open(src), made]):
+        assert "fingerprint_of_values" not in leat.concat(parts).about
+    assert "fingerprint_of_values" not in leat.open(tmp_path / "b.leat", fields=["n"]).about
+
+
+def test_a_derived_field_that_the_file_would_lack_is_refused(tmp_path: Path) -> None:
+    src, out = make_folder(tmp_path / "photos", {"x": 3, "y": 2}, make=jpeg), tmp_path / "o.leat"
+    for verb in ("convert", "pack"):
+        told = run(verb, src, out, "--field", "label", "--field", "image.width", code=2).stderr
+        assert "the field 'image.width' is derived of 'image', which is not written: add --field 'image'" in told
+        assert not out.exists()
+    run("convert", src, out, "--field", "image", "--field", "image.width", "--quiet")
+    assert "image.width" in leat.open(out).schema
 
 
 def test_what_is_missing_is_missing_in_the_conversion_too(tmp_path: Path) -> None:

@@ -20,8 +20,8 @@ MUTATIONS = [
     Mutation(
         "joined conversions have the sums of their values",
         "src/data/dataset.c",
-        "join_sums(base, from->sums, from->values, from->count, from->converted);",
-        "join_sums(base, from->values, from->values, from->count, from->converted);",
+        "join_sums(base, from->sums, from->values, from->values_known, from->count, from->converted);",
+        "join_sums(base, from->values, from->values, from->values_known, from->count, from->converted);",
         ("c:data/converted",),
     ),
     Mutation(

@@ -20,8 +20,8 @@ MUTATIONS = [
     Mutation(
         "the fingerprint of a source is taken from a file of other values",
         "src/store/layout.c",
-        "return flags <= 1 && c->values[0] == values[0] && c->values[1] == values[1];",
-        "return flags <= 1 && c->values[0] == values[0];",
+        "return flags <= 1;",
+        "return flags <= UINT64_MAX;",
         ("c:data/converted",),
     ),
     Mutation(
@@ -32,10 +32,31 @@ MUTATIONS = [
         ("c:data/converted",),
     ),
     Mutation(
+        "the fingerprint of a source is taken for that of other values",
+        "src/store/reader.c",
+        "memcmp(conversion.values, s->summary.sums, sizeof conversion.values)",
+        "memcmp(conversion.values, s->summary.sums, 8)",
+        ("c:data/converted",),
+    ),
+    Mutation(
+        "a file becomes a conversion after samples were added",
+        "src/store/writer.c",
+        "    if (w->given > w->resumed)\n",
+        "    if (w->given > w->resumed && w->resumed)\n",
+        ("c:data/converted",),
+    ),
+    Mutation(
+        "a conversion may have any classes of the same number",
+        "src/store/writer.c",
+        "same = strcmp(o->classes[c], source->classes[c]) == 0;",
+        "same = o->classes[c] && source->classes[c];",
+        ("c:data/converted",),
+    ),
+    Mutation(
         "samples of anyone are resumed as those of a conversion",
         "src/store/writer.c",
-        "if (o->resume && w->given && !w->target.identity.source)",
-        "if (o->resume && !w->given && !w->target.identity.source)",
+        "if (w->resumed && !(o->source_id && strstr(o->source_id, name)))",
+        "if (w->resumed && !o->source_id)",
         ("c:data/converted",),
     ),
     Mutation(

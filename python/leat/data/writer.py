@@ -128,6 +128,9 @@ class Writer:
             source_id,
         )
         self._closed = False
+        self._resumed = len(self)  # samples that are there from before, and of no data set that was written since
+        #: the data set whose writing ended with an exception, its samples that are there, and whether it is converted
+        self._cut: tuple[Dataset, int, bool] | None = None
 
     def __len__(self) -> int:
         """Samples so far; after ``resume=True``, the complete ones."""
@@ -202,18 +205,21 @@ class Writer:
         self, ds: Dataset, progress: Callable[[int], None] | None = None, *, convert: bool = False
     ) -> None:
         """Adds all samples of a data set, in its order, without Python in between. A resumed run adds those that it
-        lacks.
+        lacks: the samples that are there are taken for those of the data sets that are written, in this order. After an
+        exception, such as KeyboardInterrupt, the next call with the same data set goes on.
 
         Args:
             ds: has the fields that this file has, of the same types.
             progress: called now and then with the number of samples so far.
             convert: the file is a conversion of `ds`, with these samples and no others: it gets the fingerprint of
-                `ds`, whatever that is made of, and states of runs over `ds` go on over the file.
+                `ds`, whatever that is made of, and states of runs over `ds` go on over the file. A conversion that is
+                to be resumed is begun with a `source_id` that holds the fingerprint, such as ``ds.fingerprint``.
 
         Raises:
             ValueError: `ds` lacks a field; with `convert`, it is a view or has other fields or classes than the file,
-                the file leaves photos out or resizes them, or it resumes without `source_id`. Closing the file raises
-                it if there are other samples than those of `ds`, and leaves no finished file.
+                the file has got samples or a source before, leaves photos out or resizes them, or it resumes without
+                such a `source_id`. Closing the file raises it if there are other samples than those of `ds`, and leaves
+                no finished file.
 
         >>> with leat.Writer(tmp / "c.leat", {"x": leat.field("float32", (2,))}) as w:
         ...     w.write_dataset(leat.from_arrays(x=np.zeros((3, 2), np.float32)))
@@ -226,12 +232,20 @@ class Writer:
                 raise ValueError(f"the data set has no field {name!r} that is {field}")
         places = list(schema)
         fields = [places.index(name) for name in self._fields]
-        if convert:
+        cut = self._cut if self._cut is not None and self._cut[0] is ds else None
+        if convert and not (cut and cut[2]):
             self._handle.set_source(ds._part())
-        while (done := len(self)) < len(ds):
-            self._handle.add_samples(ds._part(), fields, done, min(_TOGETHER, len(ds) - done))
-            if progress is not None:
-                progress(len(self))
+        there = cut[1] if cut else min(self._resumed, len(ds))
+        self._resumed -= 0 if cut else there
+        first = len(self) - there
+        try:
+            while (done := len(self) - first) < len(ds):
+                self._handle.add_samples(ds._part(), fields, done, min(_TOGETHER, len(ds) - done))
+                if progress is not None:
+                    progress(len(self))
+        finally:
+            done = len(self) - first
+            self._cut = (ds, done, convert) if done < len(ds) else None
 
     def close(self, metadata: Mapping[str, Any] | None = None) -> None:
         """Finishes the file and makes it visible. Further calls do nothing.

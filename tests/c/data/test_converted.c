@@ -5,6 +5,9 @@
 #include "../folder.h"
 #include "base/bytes.h"
 #include "base/hash.h"
+#include "base/json.h"
+#include "data/internal.h"
+#include "format/fingerprint.h"
 #include "format/source.h"
 #include "store/manifest.h"
 
@@ -109,6 +112,16 @@ static bool same_print(const struct leat_dataset *a, const struct leat_dataset *
     leat_dataset_fingerprint(a, one);
     leat_dataset_fingerprint(b, two);
     return !memcmp(one, two, sizeof one);
+}
+
+/* A source_id as commands give it: the fingerprint, and more. */
+static const char *id_of(const struct leat_dataset *d, char id[64])
+{
+    uint8_t print[16];
+    leat_dataset_fingerprint(d, print);
+    leat_json_fingerprint(print, id);
+    strcat(id, ":0123");
+    return id;
 }
 
 static struct leat_dataset *part_of(struct leat_dataset *d)
@@ -254,7 +267,8 @@ TEST_IN_FOLDER(a_conversion_that_was_resumed_is_byte_for_byte_one_that_was_not)
     struct leat_writer *w;
     struct leat_dataset *src = large_source();
     struct leat_writer_options o = options_of(src);
-    o.source_id = "it";
+    char id[64];
+    o.source_id = id_of(src, id);
     assert_ok(leat_writer_open(other, &large, 1, &o, &w, &error));
     assert_ok(leat_writer_set_source(w, src, &error));
     assert_ok(write_large(w, src, 0, ROWS));
@@ -302,7 +316,7 @@ TEST_IN_FOLDER(what_would_be_no_conversion_is_refused)
     struct leat_writer_options with = o;
     with.classes = (const char *const[]){"a"};
     with.n_classes = 1;
-    refused(fields, 2, with, src, "classes");
+    refused(fields, 2, with, src, "other classes: 0, and the file 1");
     with = o;
     with.on_bad = LEAT_BAD_SKIP;
     refused(fields, 2, with, src, "on_bad");
@@ -317,6 +331,15 @@ TEST_IN_FOLDER(what_would_be_no_conversion_is_refused)
     with = o;
     with.resume = true;
     refused(&large, 1, with, many, "source_id");
+    /* resumed samples that are another data set's, whose name says so */
+    char id[64];
+    with.source_id = id_of(src, id);
+    with.resume = false;
+    assert_ok(leat_writer_open(file, &large, 1, &with, &w, &error));
+    assert_ok(write_large(w, many, 0, 9));
+    leat_writer_free(w, true);
+    with.resume = true;
+    refused(&large, 1, with, many, "a source_id that holds the fingerprint of its source");
     leat_dataset_release(many);
     /* more samples, or fewer */
     assert_ok(leat_writer_open(file, fields, 2, &o, &w, &error));
@@ -331,6 +354,109 @@ TEST_IN_FOLDER(what_would_be_no_conversion_is_refused)
     leat_dataset_release(few);
     leat_dataset_release(view);
     leat_dataset_release(src);
+}
+
+TEST_IN_FOLDER(samples_that_were_added_before_and_a_second_source_are_refused)
+{
+    static const size_t both[] = {0, 1};
+    struct leat_error error;
+    struct leat_writer *w;
+    struct leat_dataset *src = source("one", N, false), *twin = source("two", N, false);
+    struct leat_writer_options o = options_of(src);
+    assert_ok(leat_writer_open(file, fields, 2, &o, &w, &error));
+    assert_ok(leat_dataset_write(src, both, 2, 0, 10, w, &error));
+    assert_int_equal(leat_writer_set_source(w, src, &error), LEAT_E_INVALID);
+    assert_non_null(strstr(error.message, "10 samples were added before"));
+    leat_writer_free(w, false);
+    assert_ok(leat_writer_open(file, fields, 2, &o, &w, &error));
+    assert_ok(leat_writer_set_source(w, src, &error));
+    assert_int_equal(leat_writer_set_source(w, twin, &error), LEAT_E_INVALID);
+    assert_non_null(strstr(error.message, "a conversion already"));
+    assert_ok(leat_dataset_write(src, both, 2, 0, N, w, &error));
+    assert_int_equal(leat_writer_set_source(w, twin, &error), LEAT_E_INVALID);
+    assert_ok(leat_writer_finish(w, &error));
+    leat_writer_free(w, false);
+    struct leat_dataset *made = opened(file);
+    assert_true(same_print(src, made));
+    leat_dataset_release(made);
+    leat_dataset_release(twin);
+    leat_dataset_release(src);
+}
+
+TEST_IN_FOLDER(a_conversion_has_the_classes_of_its_source_though_the_fingerprint_has_none)
+{
+    static const char *const swapped[] = {"dog", "cat"};
+    struct leat_dataset *src = source("one", 3, true);
+    struct leat_writer_options o = options_of(src);
+    o.classes = swapped;
+    refused(fields, 2, o, src, "other classes");
+    o.n_classes = 1;
+    refused(fields, 2, o, src, "other classes: 2, and the file 1");
+    o.n_classes = 0;
+    refused(fields, 2, o, src, "other classes: 2, and the file 0");
+    leat_dataset_release(src);
+}
+
+static struct leat_dataset *chosen(const char *path, const struct leat_field *of, size_t n)
+{
+    struct leat_open_options o = LEAT_OPEN_OPTIONS_INIT;
+    struct leat_error error;
+    struct leat_dataset *d;
+    o.fields = of;
+    o.n_fields = n;
+    assert_ok(leat_dataset_open(path, &o, &d, &error));
+    return d;
+}
+
+TEST_IN_FOLDER(chosen_fields_of_a_conversion_have_the_sums_of_its_source_in_one_file_and_in_shards)
+{
+    struct leat_error error;
+    char *said;
+    uint8_t want[16], print[16];
+    for (int classes = 0; classes < 2; classes++) {
+        struct leat_dataset *src = source("one", N, classes);
+        assert_ok(write_all(file, src, true, 0, &error));
+        assert_ok(write_all(other, src, true, SHARD, &error));
+        for (size_t first = 0; first < 2; first++) {
+            struct leat_dataset *one = chosen(file, &fields[first], 1), *shards = chosen(other, &fields[first], 1);
+            leat_fingerprint_finish(&fields[first], 1, NULL, 0, N, src->base->sums, want);
+            leat_dataset_fingerprint(one, print);
+            assert_memory_equal(print, want, sizeof want);
+            assert_true(same_print(one, shards));
+            assert_null(said = of_values(one)); /* a file of these fields alone would have others */
+            leat_dataset_release(one);
+            leat_dataset_release(shards);
+        }
+        struct leat_dataset *one = chosen(file, fields, 2), *shards = chosen(other, fields, 2);
+        assert_true(same_print(src, one));
+        assert_true(same_print(src, shards));
+        assert_non_null(said = of_values(one));
+        free(said);
+        leat_dataset_release(one);
+        leat_dataset_release(shards);
+        leat_dataset_release(src);
+    }
+}
+
+TEST_IN_FOLDER(a_join_says_the_fingerprint_of_its_values_only_if_those_of_all_parts_are_known)
+{
+    struct leat_error error;
+    char *said;
+    struct leat_dataset *src = source("one", N, false), *src2 = source("two", 20, false);
+    assert_ok(write_all(file, src, true, 0, &error));
+    struct leat_dataset *a = opened(file), *joins[] = {joined(a, src2), joined(src2, a), joined(a, a)};
+    assert_null(of_values(joins[0]));
+    assert_null(of_values(joins[1]));
+    assert_non_null(said = of_values(joins[2]));
+    free(said);
+    struct leat_dataset *again = joined(joins[0], a);
+    assert_null(of_values(again));
+    leat_dataset_release(again);
+    for (size_t i = 0; i < 3; i++)
+        leat_dataset_release(joins[i]);
+    leat_dataset_release(a);
+    leat_dataset_release(src);
+    leat_dataset_release(src2);
 }
 
 TEST_IN_FOLDER(a_flipped_bit_gives_a_conversion_no_other_fingerprint)
@@ -356,28 +482,16 @@ TEST_IN_FOLDER(a_flipped_bit_gives_a_conversion_no_other_fingerprint)
     leat_dataset_release(src);
 }
 
-TEST_IN_FOLDER(the_fingerprint_of_a_source_in_a_file_of_other_values_is_refused)
+/* Opens a conversion whose section of the source has another byte, and fewer bytes, with checksums that are right. */
+static int open_changed(size_t byte, uint64_t fewer, struct leat_error *error)
 {
-    const struct leat_store_conversion c = {{1, 2}, {3, 4}, true};
-    struct leat_store_conversion back;
-    uint8_t p[LEAT_STORE_CONVERSION];
-    leat_store_conversion_put(p, &c);
-    assert_true(leat_store_conversion_get(p, c.values, &back));
-    assert_memory_equal(back.sums, c.sums, sizeof c.sums);
-    assert_true(back.classes_apart);
-    assert_false(leat_store_conversion_get(p, (const uint64_t[]){3, 5}, &back));
-    assert_false(leat_store_conversion_get(p, (const uint64_t[]){4, 4}, &back));
-    p[32] = 3; /* a flag of a later version */
-    assert_false(leat_store_conversion_get(p, c.values, &back));
-
-    /* The same in a file whose checksums are right. */
-    struct leat_error error;
     struct leat_dataset *src = source("one", 3, false), *d;
-    assert_ok(write_all(file, src, true, 0, &error));
     size_t n;
+    bool found = false;
+    assert_int_equal(write_all(file, src, true, 0, error), LEAT_OK);
+    leat_dataset_release(src);
     uint8_t *bytes = bytes_of(file, &n), *footer = bytes + n - LEAT_STORE_FOOTER;
     const uint64_t directory = leat_get_u64(footer + 16), length = leat_get_u64(footer + 24);
-    bool found = false;
     for (uint64_t e = directory; e < directory + length; e += LEAT_STORE_SECTION_ENTRY) {
         struct leat_store_section s;
         leat_store_section_get(bytes + e, &s);
@@ -385,7 +499,8 @@ TEST_IN_FOLDER(the_fingerprint_of_a_source_in_a_file_of_other_values_is_refused)
             continue;
         found = true;
         assert_false(s.flags & LEAT_SECTION_REQUIRED);
-        bytes[s.offset + 16] ^= 1; /* of the file's values */
+        bytes[s.offset + byte] ^= 1;
+        s.length -= fewer;
         s.checksum = leat_hash64(bytes + s.offset, s.length);
         leat_store_section_put(bytes + e, &s);
     }
@@ -393,10 +508,33 @@ TEST_IN_FOLDER(the_fingerprint_of_a_source_in_a_file_of_other_values_is_refused)
     leat_put_u64(footer + 32, leat_hash64(bytes + directory, length));
     leat_put_u64(footer + 56, leat_hash64(footer, 56));
     files_write(folder, "b.leat", bytes, n);
-    assert_int_equal(leat_dataset_open(other, NULL, &d, &error), LEAT_E_CORRUPT);
-    assert_non_null(strstr(error.message, "belongs to another file"));
     free(bytes);
-    leat_dataset_release(src);
+    return leat_dataset_open(other, NULL, &d, error);
+}
+
+TEST_IN_FOLDER(the_fingerprint_of_a_source_in_a_file_of_other_values_is_refused)
+{
+    struct leat_error error;
+    const struct leat_store_conversion c = {{1, 2}, {3, 4}, true};
+    struct leat_store_conversion back;
+    uint8_t p[LEAT_STORE_CONVERSION];
+    leat_store_conversion_put(p, &c);
+    assert_true(leat_store_conversion_get(p, &back));
+    assert_memory_equal(back.sums, c.sums, sizeof c.sums);
+    assert_memory_equal(back.values, c.values, sizeof c.values);
+    assert_true(back.classes_apart);
+    p[32] = 3; /* a flag of a later version */
+    assert_false(leat_store_conversion_get(p, &back));
+
+    /* The same in a file whose checksums are right. */
+    assert_int_equal(open_changed(16, 0, &error), LEAT_E_CORRUPT); /* of the file's values */
+    assert_non_null(strstr(error.message, "belongs to another file"));
+    assert_int_equal(open_changed(24, 0, &error), LEAT_E_CORRUPT);
+    assert_non_null(strstr(error.message, "belongs to another file"));
+    assert_int_equal(open_changed(33, 0, &error), LEAT_E_FORMAT); /* a flag of a later version */
+    assert_non_null(strstr(error.message, "flags that this leat does not know"));
+    assert_int_equal(open_changed(0, 8, &error), LEAT_E_CORRUPT);
+    assert_non_null(strstr(error.message, "a wrong length"));
 }
 
 /* A manifest with the text `from` replaced, and its checksum right again. */
@@ -429,7 +567,11 @@ TEST_IN_FOLDER(a_manifest_has_the_fingerprint_of_the_source_of_its_own_shards_on
     assert_non_null(strstr(text, "\n \"source\": {\"sums\": [\""));
     assert_ok(parse_changed(text, "\"classes_apart\": true", "\"classes_apart\": false", &error));
     assert_int_equal(parse_changed(text, "\"classes_apart\": true", "\"classes_apart\": 1", &error), LEAT_E_CORRUPT);
+    assert_non_null(strstr(error.message, "does not say whether its classes are apart"));
     assert_int_equal(parse_changed(text, "\"values\"", "\"value\"", &error), LEAT_E_CORRUPT);
+    assert_non_null(strstr(error.message, "lacks a number"));
+    assert_int_equal(parse_changed(text, "\"source\": {", "\"source\": 1, \"unknown\": {", &error), LEAT_E_CORRUPT);
+    assert_non_null(strstr(error.message, "is no object"));
     snprintf(values, sizeof values, "%.27s", strstr(text, "\"values\": [\""));
     assert_int_equal(parse_changed(text, values, "\"values\": [\"0000000000000000", &error), LEAT_E_CORRUPT);
     char *sums = strndup(strstr(text, "\"sums\": [\""), 26), *others = strdup(sums); /* of the first shard */

@@ -19,8 +19,11 @@ static const char *const names[GOLDEN] = {"v1.leat", "v1-rows.leat", "v1-raw.lea
 /* The data set that v1-converted.leat is of, by its sums; its classes are no part of its fingerprint. */
 static struct leat_writer_source source_of_golden(void)
 {
-    struct leat_writer_source s = {
-        .count = SAMPLES, .sums = {0x123456789abcdef, 0xfedcba987654321}, .classes_apart = true};
+    struct leat_writer_source s = {.count = SAMPLES,
+                                   .sums = {0x123456789abcdef, 0xfedcba987654321},
+                                   .classes = made_classes,
+                                   .n_classes = 3,
+                                   .classes_apart = true};
     struct leat_store_layout layout;
     assert_int_equal(leat_store_layout_init(&layout, made_fields, MADE_FIELDS, NULL), LEAT_OK);
     leat_fingerprint_finish(layout.fields, layout.n_stored, NULL, 0, s.count, s.sums, s.fingerprint);
