@@ -613,12 +613,11 @@ LEAT_API int leat_dataset_write(const struct leat_dataset *dataset, const size_t
                                 uint64_t begin, uint64_t n, struct leat_writer *writer, struct leat_error *error);
 /* Says that the file is a conversion of `dataset`: that the samples which are added are all of it, in its order and as
  * they are. The file then has its fingerprint, whatever that is made of, so that states of runs over it go on over the
- * file. `dataset` is read in this call only. Call it once, before the first sample is added. A writer that resumes needs
- * a source_id that holds the fingerprint of `dataset` as 32 hexadecimal digits: it shows that the samples which are
- * there are of this data set. Finishing with another number of samples is INVALID.
- * Errors: INVALID: it is a view, whose ids the file does not have; the writer has other fields or classes, has got
- * samples or a source before, leaves out or resizes photos (on_bad, max_side), or resumes without such a source_id;
- * NOMEM. */
+ * file. `dataset` is read in this call only. Call it once, before the first sample is added. A writer that resumes
+ * needs a source_id that holds the fingerprint of `dataset` as 32 hexadecimal digits: it shows that the samples which
+ * are there are of this data set. Finishing with another number of samples is INVALID. Errors: INVALID: it is a view,
+ * whose ids the file does not have; the writer has other fields or classes, has got samples or a source before, leaves
+ * out or resizes photos (on_bad, max_side), or resumes without such a source_id; NOMEM. */
 LEAT_API int leat_writer_set_source(struct leat_writer *writer, const struct leat_dataset *dataset,
                                     struct leat_error *error);
 /* Rows [begin, begin + n) of a value of a field of varying arrays; fewer, or none, if the value ends before. Their

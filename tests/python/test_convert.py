@@ -19,6 +19,7 @@ from cli_support import PYTHON, Started, command, jpeg, make_folder, real_data
 from cli_support import leat as run
 
 import leat
+from leat.data.made import of_arrays
 
 PHOTOS = [jpeg(40 + i, 30, i) for i in range(5)]
 
@@ -223,8 +224,8 @@ def test_a_writer_makes_a_conversion_of_a_whole_data_set_and_of_nothing_else(tmp
 
 def _numbers(version: str, n: int = 300) -> leat.Dataset:
     """Arrays whose fingerprint is made of a text, with classes that are no part of it."""
-    labels = np.arange(n, dtype=np.int64) % 2
-    return leat.from_arrays(label=labels, x=np.arange(n, dtype=np.int64), fingerprint=version, classes=["cat", "dog"])
+    x = np.arange(n, dtype=np.int64)
+    return of_arrays({}, {"label": x % 2, "x": x}, version, ["cat", "dog"])
 
 
 def test_a_conversion_has_the_rows_of_its_source_alone(tmp_path: Path) -> None:
@@ -294,14 +295,14 @@ def test_a_call_that_an_exception_ended_goes_on_with_the_next(tmp_path: Path) ->
             assert len(w) == 4096
             w.write_dataset(ds, convert=convert)
         made = leat.open(tmp_path / f"{convert}.leat")
-        assert made.columns["x"].tolist() == list(range(5000))
+        assert [int(row["x"]) for row in made] == list(range(5000))
         assert (made.fingerprint == ds.fingerprint) is convert
 
 
 @pytest.mark.parametrize("name", ["mine", "the other's", None])
 def test_rows_of_another_data_set_are_not_resumed_as_those_of_a_conversion(name: str | None, tmp_path: Path) -> None:
     rows = np.zeros((10, 1 << 20), np.uint8)
-    one, other = (leat.from_arrays(x=rows + i, fingerprint=str(i)) for i in range(2))
+    one, other = (of_arrays({}, {"x": rows + i}, f"version {i}") for i in range(2))
     options: dict[str, Any] = {"source_id": one.fingerprint if name == "the other's" else name}
 
     def stop(done: int) -> None:
@@ -352,7 +353,8 @@ def test_a_join_says_the_fingerprint_of_its_values_if_all_of_them_are_known(tmp_
 
 
 def test_a_derived_field_that_the_file_would_lack_is_refused(tmp_path: Path) -> None:
-    src, out = make_folder(tmp_path / "photos", {"x": 3, "y": 2}, make=jpeg), tmp_path / "o.leat"
+    src, out = tmp_path / "a.leat", tmp_path / "o.leat"
+    run("pack", make_folder(tmp_path / "photos", {"x": 3, "y": 2}, make=jpeg), src, "--quiet")
     for verb in ("convert", "pack"):
         told = run(verb, src, out, "--field", "label", "--field", "image.width", code=2).stderr
         assert "the field 'image.width' is derived of 'image', which is not written: add --field 'image'" in told
