@@ -284,7 +284,7 @@ const struct cli_command cli_cat = {
         "nested\n"
         "lists as in JSON, or as bytes with --raw. A photo that was packed as pixels (--photos raw) is written as "
         "a PPM\n"
-        "or PGM file. The checksum is verified. FILE may also be a folder of photos.\n"
+        "or PGM file. The checksum is verified. FILE is a data set of any format that leat reads.\n"
         "With --where each text or array is a line; a text that has line breaks itself takes several. If no sample\n"
         "is asked for, nothing is written. --decode makes text of tokens: the Python package does it.\n"
         "Several files, or a pattern in quotes such as 'part-{000..009}.jsonl', are one data set.\n",

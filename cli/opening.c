@@ -187,12 +187,21 @@ static bool have_one_tokenizer(const struct cli_command *command, const struct l
     return true;
 }
 
-/* Where an error speaks of the argument fields: the option that is the same. NULL: it does not, or there is none. */
+/* Where an error speaks of an argument of leat.open: the option that is the same. NULL: it does not, or there is none.
+ */
 static const char *hint_of(const struct cli_command *command, const struct leat_error *error)
 {
-    for (size_t i = 0; strstr(error->message, "fields=") && i < command->n_options; i++)
-        if (!strcmp(command->options[i].name, "field") && command->options[i].type == CLI_EACH)
-            return "--field NAME takes a field, --field NAME=KIND says what it is, too; any number of times.";
+    static const struct {
+        const char *argument, *option;
+        enum cli_type type;
+        const char *hint;
+    } known[] = {{"fields=", "field", CLI_EACH,
+                  "--field NAME takes a field, --field NAME=KIND says what it is, too; any number of times."},
+                 {"block=", "block", CLI_U64, "--block N says how many tokens are a sample."}};
+    for (size_t k = 0; k < sizeof known / sizeof *known; k++)
+        for (size_t i = 0; strstr(error->message, known[k].argument) && i < command->n_options; i++)
+            if (!strcmp(command->options[i].name, known[k].option) && command->options[i].type == known[k].type)
+                return known[k].hint;
     return NULL;
 }
 

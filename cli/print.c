@@ -139,7 +139,7 @@ static bool says_byte(const char *message, int64_t offset)
     return found && !(found[n] >= '0' && found[n] <= '9');
 }
 
-int cli_fail(const struct cli_command *command, const struct leat_error *error, const char *hint)
+void cli_error_text(const struct leat_error *error, char *out, size_t room)
 {
     char place[2048], message[2048];
     struct leat_error said = *error;
@@ -151,7 +151,14 @@ int cli_fail(const struct cli_command *command, const struct leat_error *error, 
     if (named && error->sample == LEAT_NO_SAMPLE && said.offset == LEAT_NO_OFFSET)
         place[0] = 0;
     leat_escape(place[0] ? without_place(error) : error->message, message, sizeof message);
-    cli_say(command, "%s%s", place, message[0] ? message : leat_status_text(error->code));
+    snprintf(out, room, "%s%s", place, message[0] ? message : leat_status_text(error->code));
+}
+
+int cli_fail(const struct cli_command *command, const struct leat_error *error, const char *hint)
+{
+    char text[4096];
+    cli_error_text(error, text, sizeof text);
+    cli_say(command, "%s", text);
     if (hint)
         fprintf(stderr, "%s\n", hint);
     if (error->code == LEAT_E_CANCELLED)

@@ -25,6 +25,8 @@ int cli_fail(const struct cli_command *command, const struct leat_error *error, 
 
 /* The place of an error, as "FILE: sample 3, field image, byte 77: " or as much of it as there is. */
 void cli_place(const struct leat_error *error, char *out, size_t room);
+/* An error as a line for a terminal: the place, each part of it once, and the message. */
+void cli_error_text(const struct leat_error *error, char *out, size_t room);
 
 /* If standard output is a terminal, the output from here on replaces the text shown. */
 void cli_redraw(void);

@@ -13,7 +13,8 @@ bool cli_are_read_by_python(const struct cli_paths *paths);
  * missing values are left out of a copy of all, with a message. NULL after a message. */
 struct leat_dataset *cli_open_tables(const struct cli_command *command, const struct cli_paths *paths,
                                      const struct cli_opening *o, int *exit_code);
-/* Has Python read all of one of them, and name each fault; returns its exit code. */
+/* Runs `leat verify` of one of them in Python, which reads all of its values and prints each fault. Returns its exit
+ * code. */
 int cli_verify_table(const struct cli_command *command, const char *path, bool quiet);
 
 #endif

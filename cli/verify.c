@@ -21,7 +21,7 @@ struct verify {
     const char *path; /* the one of them that is read */
     uint64_t faults;  /* of it */
     atomic_ullong bytes, total;
-    uint64_t block;
+    enum leat_verified verified;
     unsigned threads;
     bool quiet;
     char of_values[33]; /* the fingerprint of the values of a file that has that of its source; else "" */
@@ -30,19 +30,17 @@ struct verify {
 static const struct cli_option options[] = {
     {"num-threads", "N", "threads that read; default: as many as this process may use", CLI_UNSIGNED,
      .at = offsetof(struct verify, threads), 1, 4096},
-    {"block", "N", "of tokens of LitData: so many are a sample", CLI_U64, .at = offsetof(struct verify, block), 1,
-     INT64_MAX},
     {"quiet", NULL, "print the faults only: no progress, no last line", CLI_SET, .at = offsetof(struct verify, quiet)},
 };
 
 static int on_fault(void *user, const struct leat_error *fault)
 {
     struct verify *verify = user;
-    char place[2048], message[2048];
-    cli_place(fault, place, sizeof place);
+    char text[4096];
+    cli_error_text(fault, text, sizeof text);
     if (isatty(STDERR_FILENO))
         fputs("\r\033[K", stderr); /* the line of progress, which is drawn again below */
-    printf("%s%s\n", place, leat_escape(fault->message, message, sizeof message));
+    puts(text);
     fflush(stdout);
     verify->faults++;
     return cli_interrupted();
@@ -65,15 +63,15 @@ static void read_progress(void *user, struct cli_progress_state *state)
     snprintf(state->note, sizeof state->note, "%s of %s", cli_bytes(state->bytes, a), cli_bytes(state->total_bytes, b));
 }
 
-/* A folder has no checksums, but for those in the index.json of MDS. */
-static const char *outcome(const char *path)
+static const char *outcome(enum leat_verified verified)
 {
-    char index[4096];
-    struct stat st;
-    snprintf(index, sizeof index, "%s/index.json", path);
-    return !stat(path, &st) && S_ISDIR(st.st_mode) && stat(index, &st)
-               ? "every file was read, but a folder has no checksums to compare with"
-               : "whole";
+    static const char *const said[] = {
+        [LEAT_VERIFIED_SUMS] = "whole",
+        [LEAT_VERIFIED_SUMS_OF_SOME] = "every block decodes; some have no checksums to compare with",
+        [LEAT_VERIFIED_BLOCKS] = "every block decodes; there are no checksums to compare with",
+        [LEAT_VERIFIED_READ] = "every file was read; there are no checksums to compare with",
+    };
+    return said[verified];
 }
 
 /* ---- tokens ---------------------------------------------------------------------------------- */
@@ -157,18 +155,21 @@ static void look_at_source(struct verify *verify, const struct leat_dataset *dat
     json_decref(about);
 }
 
-/* For a file whose bytes are whole (not for tokens of LitData). An exit code. */
+/* For a file of leat, or a manifest of them. An exit code. */
 static int look_at(struct verify *verify)
 {
-    int exit_code = CLI_EXIT_OK;
+    struct leat_open_options options = LEAT_OPEN_OPTIONS_INIT;
+    struct leat_dataset *dataset;
+    struct leat_error error;
     struct stat st;
-    if (verify->block || (!stat(verify->path, &st) && S_ISDIR(st.st_mode)))
+    if (!stat(verify->path, &st) && S_ISDIR(st.st_mode))
         return CLI_EXIT_OK;
-    struct leat_dataset *dataset = cli_open(verify->command, verify->path, NULL, &exit_code);
-    if (!dataset)
-        return exit_code;
+    options.format = "leat";
+    const int rc = leat_dataset_open(verify->path, &options, &dataset, &error);
+    if (rc)
+        return rc == LEAT_E_FORMAT ? CLI_EXIT_OK : cli_fail(verify->command, &error, NULL);
     look_at_source(verify, dataset);
-    exit_code = check_tokens(verify, dataset);
+    const int exit_code = check_tokens(verify, dataset);
     leat_dataset_release(dataset);
     return exit_code;
 }
@@ -177,7 +178,7 @@ static int verify_one(struct verify *verify)
 {
     const struct cli_command *command = verify->command;
     struct leat_error error;
-    struct leat_verify_options wish = {sizeof wish, verify->threads, on_fault, on_progress, verify, verify->block};
+    struct leat_verify_options wish = {sizeof wish, verify->threads, on_fault, on_progress, verify, &verify->verified};
     struct cli_progress_options drawing = {
         .verb = "verifying", .read = read_progress, .user = verify, .quiet = verify->quiet};
     struct cli_progress *progress = cli_progress_start(&drawing);
@@ -208,7 +209,7 @@ static int verify_one(struct verify *verify)
         if (verify->faults)
             printf("%s: %" PRIu64 " fault%s found.\n", path, verify->faults, verify->faults == 1 ? "" : "s");
         else
-            printf("%s: %s; %s in %s (%s/s)\n", path, outcome(verify->path), cli_bytes(bytes, a),
+            printf("%s: %s; %s in %s (%s/s)\n", path, outcome(verify->verified), cli_bytes(bytes, a),
                    cli_duration(seconds, b), cli_bytes(seconds > 0 ? (uint64_t)((double)bytes / seconds) : 0, c));
         if (!verify->faults && *verify->of_values)
             printf("  fingerprint %s, of the data set that it was converted from; of its values: %s\n",
@@ -250,23 +251,24 @@ const struct cli_command cli_verify = {
     .usage = "FILE... [options]",
     .summary = "read every byte and name each fault",
     .about =
-        "FILE is a file of leat or a manifest of shards (all are read). Each fault is one line: the file, the sample\n"
-        "and field, the byte, and what is wrong. A flipped bit and a missing byte are found wherever they are, and\n"
-        "each photo in the fast form is put together again: it gives back the file that it was made from. Text must\n"
-        "be UTF-8, and JSON a document of it. A folder of photos has no checksums: each file is read, and leat pack\n"
-        "finds the photos that do not decode. Of Parquet, Arrow and files of cells all values are read. Tokens must "
-        "be\n"
-        "below the vocabulary of the tokenizer that the file names.\n"
+        "FILE is a file of leat, a manifest of shards (all are read), a folder of photos, a table, or a file or "
+        "folder\n"
+        "of another format that has checksums. Each fault is one line: the file, the sample and field, the byte, and\n"
+        "what is wrong. In files of leat a flipped bit and a missing byte are found wherever they are; each photo in\n"
+        "the fast form is put together again: it gives back the file that it was made from. Text must be UTF-8, and\n"
+        "JSON a document of it. Tokens must be below the vocabulary of the tokenizer that the file names.\n"
+        "Of other formats the last line says what was compared: hashes and checksums where there are some; compressed\n"
+        "blocks without them are decoded; photos of a folder are read, and leat pack finds those that do not decode.\n"
+        "Of Parquet, Arrow, HDF5, Zarr and files of cells all values are read.\n"
         "Several files, or a pattern in quotes such as 'part-{000..009}.leat', are read one after another.\n",
     .arguments = {{"FILE", offsetof(struct verify, given)}},
     .several = true,
     .options = options,
     .n_options = sizeof options / sizeof *options,
-    .more =
-        "Examples:\n"
-        "  leat verify train.leat\n"
-        "  leat verify train.leat --quiet && echo whole\n"
-        "  leat verify 'shards/part-{000..009}.leat'\n"
-        "\nExit codes: 0 all whole (of a folder: read); 1 faults found; 2 one could not be read; 130 interrupted.\n",
+    .more = "Examples:\n"
+            "  leat verify train.leat\n"
+            "  leat verify train.leat --quiet && echo whole\n"
+            "  leat verify 'shards/part-{000..009}.leat'\n"
+            "\nExit codes: 0 no fault; 1 faults found; 2 one could not be read; 130 interrupted.\n",
     .run = run,
 };

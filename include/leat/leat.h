@@ -426,11 +426,12 @@ struct leat_open_options {
     const char *features;
     /* Of chunks of LitData that hold tokens without borders: so many of them are a sample. 0: not said. */
     uint64_t block;
+    bool verifying; /* internal: for leat_verify, which needs no fields */
 };
 #define LEAT_OPEN_OPTIONS_INIT                                                                                         \
     {                                                                                                                  \
         sizeof(struct leat_open_options), NULL, LEAT_LABELS_AUTO, LEAT_RECHECK_ALWAYS, NULL, NULL, LEAT_BAD_AUTO,      \
-            NULL, 0, NULL, NULL, false, NULL, 0, LEAT_DOCUMENTS_LINES, false, NULL, 0                                  \
+            NULL, 0, NULL, NULL, false, NULL, 0, LEAT_DOCUMENTS_LINES, false, NULL, 0, false                           \
     }
 
 /* Opens a file, a manifest or a folder of photos. Reads only headers and directories, and annotations.
@@ -635,21 +636,6 @@ LEAT_API struct leat_value_ref leat_value_given(const struct leat_value *value);
  * of the column. With `lengths`, a varying field gives the lengths of its values in bytes, as u64. */
 LEAT_API int leat_dataset_column(const struct leat_dataset *dataset, size_t field, bool lengths, bool copy,
                                  struct leat_value *out, struct leat_error *error);
-
-/* Checks every byte of the files at `path` (a file, manifest or folder). Each photo in the fast form must give back the
- * file that it was made from and decode as that does; for this, each thread takes the memory of a photo's coefficients.
- * `report` is called for each fault, from the calling thread, with a filled error; if it returns non-zero, verifying
- * stops. `progress` (may be NULL) is called now and then. Returns LEAT_OK if no fault was found, LEAT_E_CORRUPT if one
- * was reported, else the error that stopped it. */
-struct leat_verify_options {
-    size_t struct_size;
-    unsigned num_threads;
-    int (*report)(void *user, const struct leat_error *fault);
-    int (*progress)(void *user, uint64_t bytes, uint64_t total_bytes);
-    void *user;
-    uint64_t block; /* of tokens of LitData: so many are a sample; 0: it is no such data set */
-};
-LEAT_API int leat_verify(const char *path, const struct leat_verify_options *options, struct leat_error *error);
 
 /* ---- user functions -------------------------------------------------------------------------- */
 
@@ -991,6 +977,7 @@ LEAT_API uint64_t leat_order_substitute(uint64_t row_key, unsigned attempt, uint
 #include "leat/one_of.h"
 #include "leat/packing.h"
 #include "leat/port.h"
+#include "leat/verify.h"
 
 #ifdef __cplusplus
 }

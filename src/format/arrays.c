@@ -277,14 +277,14 @@ static int fill(struct leat_arrays *a, const struct leat_arrays_in *in, const st
             rc = leat_fail(error, LEAT_E_INVALID, "%s: the name \"%s...\" of an array is longer than %d bytes",
                            in->path, names[i], LEAT_FIELD_NAME - 1);
     }
-    rc = rc ? rc : add_all(a, in, names, options, error);
+    rc = rc || options->verifying ? rc : add_all(a, in, names, options, error);
     leat_free(names);
     a->source.path = a->path;
     a->source.fields = a->fields;
     a->source.storage = a->storage;
     a->source.metadata = "{}";
     a->source.notice = a->notice;
-    return rc ? rc : leat_arrays_sum(a, options, error);
+    return rc || options->verifying ? rc : leat_arrays_sum(a, options, error);
 }
 
 int leat_arrays_open(const struct leat_arrays_in *in, const struct leat_open_options *options, struct leat_source **out,

@@ -45,6 +45,7 @@ struct beton {
     struct leat_field fields[LEAT_BETON_FIELDS];
     struct origin origins[LEAT_BETON_FIELDS];
     uint8_t storage[LEAT_BETON_FIELDS];
+    bool is_new; /* the index was made, not found */
 };
 
 static bool beton_recognise(const char *path, bool folder, const uint8_t *head, size_t n)
@@ -185,6 +186,7 @@ static int find_index(struct beton *b, const struct leat_open_options *options, 
     }
     if (keeps && options->index_dir)
         mkdir(options->index_dir, 0777);
+    b->is_new = true;
     int rc = leat_beton_index_make(b->file, &b->layout, options, &b->places, error);
     if (!rc && keeps && !(rc = check_stamp(b, error)))
         leat_places_save(&b->places, place, b->file, LEAT_BETON_KIND, 0);
@@ -479,7 +481,7 @@ static int beton_refresh(struct leat_source *source, struct leat_error *error)
     return check_stamp((const struct beton *)source, error);
 }
 
-/* Makes the index again, and compares it. */
+/* Makes the index again, and compares it with one that was kept: of any other it is the first reading. */
 static int beton_verify(struct leat_source *source, const struct leat_verify_options *options, uint64_t first_id,
                         struct leat_error *error)
 {
@@ -501,6 +503,7 @@ static int beton_verify(struct leat_source *source, const struct leat_verify_opt
         rc = leat_source_tell_fault(options, &fault, b->path, &faults, error);
     }
     leat_places_destroy(&now);
+    leat_source_tell_verified(options, b->is_new ? LEAT_VERIFIED_READ : LEAT_VERIFIED_SUMS);
     return rc || !faults ? rc
                          : leat_fail(error, LEAT_E_CORRUPT, "%" PRIu64 " values of %s have other bytes than before",
                                      faults, b->path);

@@ -406,6 +406,7 @@ static int idx_verify(struct leat_source *source, const struct leat_verify_optio
     const struct idx *x = (const struct idx *)source;
     if (options->progress && options->progress(options->user, x->file->size, x->file->size))
         return leat_fail(error, LEAT_E_CANCELLED, "verifying %s was stopped", x->path);
+    leat_source_tell_verified(options, x->gzip ? LEAT_VERIFIED_SUMS : LEAT_VERIFIED_READ);
     return LEAT_OK;
 }
 

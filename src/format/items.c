@@ -188,8 +188,7 @@ static void lay_out(struct leat_items *t)
     t->all.n = t->n_files;
 }
 
-/* Looks at a file: size and time, before anything of it is read. */
-static int look_at(struct leat_items *t, struct leat_items_file *f, struct leat_error *error)
+int leat_items_look_at(struct leat_items *t, struct leat_items_file *f, bool stays, struct leat_error *error)
 {
     struct leat_io_file *file;
     int rc = leat_io_open(f->is.path, &file, error);
@@ -202,7 +201,10 @@ static int look_at(struct leat_items *t, struct leat_items_file *f, struct leat_
         rc = leat_fail_at(error, LEAT_E_CORRUPT, f->is.path, LEAT_NO_OFFSET,
                           "%s has %" PRIu64 " bytes, and %s says %" PRIu64 ": it is cut or damaged, copy it again",
                           f->is.path, file->size, t->index_path, f->stated);
-    rc = rc ? rc : leat_their_file_keep(&f->is, file, leat_io_is_remote(f->is.path), error);
+    f->is.size = file->size;
+    f->is.mtime_ns = file->mtime_ns;
+    if (!rc && stays)
+        rc = leat_their_file_keep(&f->is, file, leat_io_is_remote(f->is.path), error);
     if (!rc && f->is.file && !f->packing && file->backend->map)
         f->is.map = leat_io_map(file, NULL); /* NULL: it is read */
     leat_io_release(file);
@@ -239,10 +241,15 @@ static int place_of_photo(void *user, uint64_t sample, struct leat_photo_place *
 
 static int open_items(struct leat_items *t, const struct leat_open_options *options, struct leat_error *error)
 {
+    if (options->verifying) { /* leat_items_verify looks at them again, and tells of what is wrong */
+        for (size_t i = 0; i < t->n_files; i++)
+            (void)leat_items_look_at(t, &t->files[i], false, NULL);
+        return LEAT_OK;
+    }
     int rc = leat_kept_check_dir(options->index_dir, error);
     rc = rc ? rc : leat_wanted_check(options, error);
     for (size_t i = 0; i < t->n_files && !rc; i++)
-        rc = look_at(t, &t->files[i], error);
+        rc = leat_items_look_at(t, &t->files[i], true, error);
     rc = rc ? rc : leat_items_find_index(t, options, error);
     rc = rc ? rc : leat_items_make_fields(t, options, error);
     for (size_t i = 0; i < t->n_files && !rc; i++)
@@ -408,6 +415,7 @@ int leat_items_rows(struct leat_source *source, size_t field, const uint64_t *sa
         .items = (struct leat_items *)source, .field = field, .samples = samples, .n = n, .rows = rows};
     return run(&l, failed, error);
 }
+
 int leat_items_file_of(struct leat_source *source, uint64_t file, struct leat_io_file **out, struct leat_error *error)
 {
     struct leat_items *t = (struct leat_items *)source;

@@ -216,14 +216,18 @@ int leat_items_window_get(struct leat_items_window *window, uint64_t offset, uin
                           struct leat_error *error);
 void leat_items_window_end(struct leat_items_window *window);
 
+/* items.c: notes size and time of a file, before anything of it is read, and keeps it open as leat_their_file_keep does
+ * if it `stays`. NOT_FOUND: it is missing. CORRUPT: it has other bytes than index.json says. IO, NOMEM. */
+int leat_items_look_at(struct leat_items *items, struct leat_items_file *file, bool stays, struct leat_error *error);
+
 /* items_index.c: finds the index where it is kept, or makes it. */
 int leat_items_find_index(struct leat_items *items, const struct leat_open_options *options, struct leat_error *error);
 /* Keeps it, if it can be. */
 void leat_items_save_index(struct leat_items *items, const struct leat_open_options *options);
 void leat_items_index_destroy(struct leat_items_index *index);
 
-/* As `verify`: compares the hashes of all files, and decodes those that are compressed. UNSUPPORTED: a file has neither
- * hashes nor frames. */
+/* As `verify`, of a source that was opened to verify: makes the pass over each file again, compares its hashes, and
+ * decodes all of one that is compressed. UNSUPPORTED: a file has neither hashes nor frames. */
 int leat_items_verify(struct leat_source *source, const struct leat_verify_options *options, uint64_t first_id,
                       struct leat_error *error);
 

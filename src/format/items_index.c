@@ -41,6 +41,7 @@ struct maker {
     size_t n_frames, frames_room;
     struct leat_items_kept_file *files;
     struct leat_items_fact *facts;
+    struct leat_their_verifying *verifying; /* NULL: it makes an index */
     /* of the file that is read */
     struct leat_items_file *file;
     uint64_t *offsets; /* samples + 1 */
@@ -313,6 +314,29 @@ static int decoded_bytes(struct maker *m, uint64_t *out)
     return rc;
 }
 
+/* Reads all decoded bytes of the file in the window, which compares the checksums that its frames have, and notes
+ * whether they have some. Bytes with a hash need none. */
+static int read_through(struct maker *m, struct leat_io_file *stored, const struct leat_items_kept_file *kept)
+{
+    const struct leat_frame *frames = m->frames + kept->frame;
+    const uint64_t size = m->window.file->size;
+    const uint8_t *bytes;
+    int rc = LEAT_OK;
+    for (uint64_t at = 0; at < size && !rc; at += LEAT_ITEMS_WINDOW)
+        rc = leat_items_window_get(&m->window, at, size - at < LEAT_ITEMS_WINDOW ? size - at : LEAT_ITEMS_WINDOW,
+                                   &bytes, m->error);
+    if (rc)
+        return rc;
+    if (m->file->n_hashes || m->file->filter == LEAT_FILTER_GZIP || m->file->filter == LEAT_FILTER_BZIP2)
+        m->verifying->summed = true;
+    else if (m->file->filter == LEAT_FILTER_ZSTD)
+        rc = leat_zstd_look_for_sums(stored, frames[0].in, frames[kept->n_frames].in, &m->verifying->summed,
+                                     &m->verifying->unsummed, m->error);
+    else
+        m->verifying->unsummed = true;
+    return rc;
+}
+
 /* Finds frames and offsets of the file in the window, whose file is then that of the decoded bytes. */
 static int begin_file(struct maker *m, struct leat_items_kept_file *kept)
 {
@@ -335,62 +359,14 @@ static int begin_file(struct maker *m, struct leat_items_kept_file *kept)
         rc = leat_items_open_frames(f, stored, m->frames + kept->frame, kept->n_frames, &decoded, m->error);
         if (rc)
             return rc;
-        leat_io_release(stored);
         m->window.file = decoded;
         m->window.n = 0;
         rc = check_hashes(m, decoded, true);
+        rc = rc || !m->verifying ? rc : read_through(m, stored, kept);
+        leat_io_release(stored);
     }
     kept->decoded = m->window.file->size;
     return rc || m->offsets || m->items->stride ? rc : read_table(m);
-}
-
-/* ---- verifying ------------------------------------------------------------------------------- */
-
-/* Reads all decoded bytes of a file, which tells what its frames say of themselves. */
-static int read_through(struct leat_io_file *file, struct leat_error *error)
-{
-    struct leat_items_window w = {.file = leat_io_retain(file)};
-    const uint8_t *bytes;
-    int rc = LEAT_OK;
-    for (uint64_t at = 0; at < file->size && !rc; at += LEAT_ITEMS_WINDOW) {
-        const uint64_t left = file->size - at;
-        rc = leat_items_window_get(&w, at, left < LEAT_ITEMS_WINDOW ? left : LEAT_ITEMS_WINDOW, &bytes, error);
-    }
-    leat_items_window_end(&w);
-    return rc;
-}
-
-static int verify_file(struct leat_source *source, size_t number, struct leat_their_verifying *verifying,
-                       struct leat_error *error)
-{
-    struct leat_items *t = (struct leat_items *)source;
-    struct leat_items_file *f = &t->files[number];
-    const struct leat_items_kept_file *k = &t->index.files[number];
-    const struct maker m = {.items = t, .error = error, .file = f};
-    struct leat_io_file *stored = NULL, *decoded = NULL;
-    int rc = leat_io_open(f->is.path, &stored, error);
-    if (!rc && stored->size != f->is.size)
-        rc = leat_fail_at(error, LEAT_E_CHANGED, f->is.path, LEAT_NO_OFFSET,
-                          "%s was changed after it was opened: open it again", f->is.path);
-    rc = rc ? rc : check_hashes(&m, stored, false);
-    if (!rc && f->packing) {
-        rc = leat_items_open_frames(f, stored, t->index.frames + k->frame, k->n_frames, &decoded, error);
-        rc = rc ? rc : read_through(decoded, error);
-        rc = rc ? rc : check_hashes(&m, decoded, true);
-        leat_io_release(decoded);
-    }
-    leat_io_release(stored);
-    return rc;
-}
-
-int leat_items_verify(struct leat_source *source, const struct leat_verify_options *options, uint64_t first_id,
-                      struct leat_error *error)
-{
-    const struct leat_items *t = (const struct leat_items *)source;
-    for (size_t i = 0; i < t->n_files; i++)
-        if (!t->files[i].n_hashes && !t->files[i].packing)
-            return leat_source_fail_unsummed(source, t->files[i].is.path, error);
-    return leat_their_files_verify(&t->all, source, options, first_id, verify_file, error);
 }
 
 /* ---- items ----------------------------------------------------------------------------------- */
@@ -495,9 +471,8 @@ static int check_rows(struct maker *m)
                : damaged(m, size, "it is shorter than its tokens");
 }
 
-static int read_file(struct maker *m, size_t number)
+static int read_file(struct maker *m, size_t number, struct leat_items_kept_file *kept)
 {
-    struct leat_items_kept_file *kept = &m->files[number];
     m->file = &m->items->files[number];
     *kept = (struct leat_items_kept_file){.size = m->file->is.size, .mtime_ns = m->file->is.mtime_ns};
     int rc = leat_io_open(m->file->is.path, &m->window.file, m->error);
@@ -530,19 +505,24 @@ static void leave_out_others(struct maker *m)
     }
 }
 
+static bool begin(struct maker *m)
+{
+    for (size_t k = 0; k < m->items->n_columns; k++)
+        m->n_headed += leat_item_is_headed(&m->items->columns[k]);
+    m->facts = leat_new_array(m->items->n_columns + 1, sizeof *m->facts);
+    return m->facts;
+}
+
 static int make(struct maker *m)
 {
     struct leat_items *t = m->items;
     struct leat_items_index *x = &t->index;
     int rc = LEAT_OK;
-    for (size_t k = 0; k < t->n_columns; k++)
-        m->n_headed += leat_item_is_headed(&t->columns[k]);
     m->files = leat_new_array(t->n_files + 1, sizeof *m->files);
-    m->facts = leat_new_array(t->n_columns + 1, sizeof *m->facts);
-    if (!m->files || !m->facts)
+    if (!m->files || !begin(m))
         rc = no_memory(m);
     for (size_t i = 0; i < t->n_files && !rc; i++)
-        rc = read_file(m, i);
+        rc = read_file(m, i, &m->files[i]);
     leat_items_window_end(&m->window);
     if (!rc && x->count)
         leave_out_others(m);
@@ -558,6 +538,40 @@ static int make(struct maker *m)
     x->n_shapes = m->shapes.n;
     x->n_frames = m->n_frames;
     return rc;
+}
+
+/* ---- verifying ------------------------------------------------------------------------------- */
+
+/* Makes the pass over one file, of which nothing is kept. */
+static int verify_file(struct leat_source *source, size_t number, struct leat_their_verifying *verifying,
+                       struct leat_error *error)
+{
+    struct leat_items *t = (struct leat_items *)source;
+    const struct leat_open_options options = LEAT_OPEN_OPTIONS_INIT;
+    struct maker m = {.items = t, .options = &options, .error = error, .verifying = verifying};
+    struct leat_items_kept_file kept;
+    int rc = leat_items_look_at(t, &t->files[number], false, error);
+    if (!rc)
+        rc = begin(&m) ? read_file(&m, number, &kept) : no_memory(&m);
+    leat_items_window_end(&m.window);
+    leat_free(m.at);
+    leat_free(m.ends);
+    leat_free(m.numbers);
+    leat_free(m.shapes.at);
+    leat_free(m.frames);
+    leat_free(m.facts);
+    t->index.count = 0;
+    return rc;
+}
+
+int leat_items_verify(struct leat_source *source, const struct leat_verify_options *options, uint64_t first_id,
+                      struct leat_error *error)
+{
+    const struct leat_items *t = (const struct leat_items *)source;
+    for (size_t i = 0; i < t->n_files; i++)
+        if (!t->files[i].n_hashes && !t->files[i].packing)
+            return leat_source_fail_unsummed(source, t->files[i].is.path, error);
+    return leat_their_files_verify(&t->all, source, options, first_id, verify_file, error);
 }
 
 /* ---- kept ------------------------------------------------------------------------------------ */

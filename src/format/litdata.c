@@ -31,6 +31,7 @@ struct reader {
     char *spec, *compression, *level, *loader;
     const char *other; /* what leat does not read */
     uint64_t block;
+    bool verifying;
     int rc;
 };
 
@@ -332,6 +333,8 @@ static bool take_tokens(struct reader *r)
     uint64_t bytes = 0;
     if (r->compression)
         return fail(r, LEAT_E_UNSUPPORTED, "its tokens are compressed, which leat does not read");
+    if (r->verifying)
+        r->block = 1; /* which samples they are does not matter */
     if (!r->block)
         return fail(r, LEAT_E_INVALID,
                     "its samples are tokens without borders: say how many are a sample, as in block=2048");
@@ -461,6 +464,7 @@ static int litdata_open(const char *path, const struct leat_open_options *option
         return leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", path);
     r->error = error ? error : &own;
     r->block = options->block;
+    r->verifying = options->verifying;
     int rc = leat_items_new(path, &leat_format_litdata, &r->items, &file, r->error);
     if (!rc) {
         leat_json_begin(&r->json, file, r->error);

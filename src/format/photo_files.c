@@ -273,6 +273,7 @@ int leat_photo_files_verify(struct leat_photo_files *p, const char *field, const
             rc = leat_fail(error, LEAT_E_CANCELLED, "verifying %s was stopped", p->root);
     }
     leat_free(buffer);
+    leat_source_tell_verified(options, LEAT_VERIFIED_READ);
     if (!rc && faults)
         rc = leat_fail(error, LEAT_E_CORRUPT,
                        "%" PRIu64 " of %" PRIu64 " files of %s cannot be read as they were listed", faults, count,

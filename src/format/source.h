@@ -298,6 +298,10 @@ int leat_source_check(const struct leat_source *source, struct leat_error *error
 void leat_source_close(struct leat_source *source); /* NULL is allowed */
 /* The error of leat_verify where `path` has no checksums. */
 int leat_source_fail_unsummed(const struct leat_source *source, const char *path, struct leat_error *error);
+/* What was compared with checksums: says so to whoever verifies. */
+void leat_source_tell_verified(const struct leat_verify_options *options, enum leat_verified verified);
+/* Whether an error of a file is a fault of its bytes, not a failure of the check. */
+bool leat_source_is_fault(int code);
 /* Tells whoever verifies of a fault, and counts it. CANCELLED: that was to be the last. */
 int leat_source_tell_fault(const struct leat_verify_options *options, const struct leat_error *fault, const char *path,
                            uint64_t *faults, struct leat_error *error);

@@ -257,6 +257,17 @@ int leat_source_fail_unsummed(const struct leat_source *source, const char *path
                         "data of format '%s' carry no checksums: pack them first", source->v->name);
 }
 
+void leat_source_tell_verified(const struct leat_verify_options *options, enum leat_verified verified)
+{
+    if (options->verified)
+        *options->verified = verified;
+}
+
+bool leat_source_is_fault(int code)
+{
+    return code == LEAT_E_CORRUPT || code == LEAT_E_UNFINISHED || code == LEAT_E_CHANGED || code == LEAT_E_NOT_FOUND;
+}
+
 int leat_source_tell_fault(const struct leat_verify_options *options, const struct leat_error *fault, const char *path,
                            uint64_t *faults, struct leat_error *error)
 {

@@ -22,6 +22,7 @@
 #include "format/tar_scan.h"
 #include "format/wanted.h"
 #include "io/guard.h"
+#include "io/zstd.h"
 
 enum { HEAD = 4096 };
 /* Of a compressed tar, whose few bytes may stand for any number, no file is larger. */
@@ -147,6 +148,9 @@ static int finish(struct leat_tar *t, const struct leat_open_options *options, s
     if (!t->source.count)
         return leat_fail_at(error, LEAT_E_FORMAT, t->source.path, LEAT_NO_OFFSET,
                             "%s has no sample: its files have no name with a dot, such as 0001.jpg", t->source.path);
+    t->source.notice = "";
+    if (options->verifying)
+        return LEAT_OK;
     int rc = leat_tar_make_fields(t, options, error);
     for (size_t i = 0; i < t->source.n_fields && !rc; i++)
         if (t->fields[i].kind == LEAT_KIND_IMAGE)
@@ -370,7 +374,8 @@ static bool is_compressed(const struct leat_tar_file *f)
     return f->file.decoded != f->file.file;
 }
 
-/* A compressed one is decoded to its end, which compares the checksums of gzip and zstd. */
+/* A compressed one is decoded to its end, which compares the checksums of gzip, and those that frames of zstd may have:
+ * writers leave them out unless they are told otherwise. */
 static int verify_file(struct leat_source *source, size_t number, struct leat_their_verifying *verifying,
                        struct leat_error *error)
 {
@@ -381,6 +386,10 @@ static int verify_file(struct leat_source *source, size_t number, struct leat_th
     int rc = leat_io_open(f->file.path, &file, error);
     rc = rc ? rc : leat_compression_of(file, &compression, error);
     rc = rc ? rc : leat_compressed_pass(file, compression, pass, &passing, error);
+    if (!rc && compression == LEAT_COMPRESSION_ZSTD)
+        rc = leat_zstd_look_for_sums(file, 0, file->size, &verifying->summed, &verifying->unsummed, error);
+    else if (!rc)
+        verifying->summed = true;
     leat_io_release(file);
     return rc || passing.seen == f->index.bytes
                ? rc

@@ -37,11 +37,27 @@ void leat_their_file_close(struct leat_their_file *f)
     leat_free(f->path);
 }
 
+/* Of a file that is not kept open, whose decoded blocks may be in the cache. */
+static int check_path(const struct leat_their_file *f, struct leat_error *error)
+{
+    struct stat st;
+    if (stat(f->path, &st))
+        return leat_fail_at(error, LEAT_E_CHANGED, f->path, LEAT_NO_OFFSET,
+                            "%s was removed after it was opened: open it again", f->path);
+    return (uint64_t)st.st_size == f->size &&
+                   (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec == f->mtime_ns
+               ? LEAT_OK
+               : leat_fail_at(error, LEAT_E_CHANGED, f->path, LEAT_NO_OFFSET,
+                              "%s was changed after it was opened: open it again", f->path);
+}
+
 int leat_their_file_check(const struct leat_their_file *f, struct leat_error *error)
 {
     uint64_t stamp, size;
-    if (!f->file || leat_io_is_remote(f->path))
+    if (leat_io_is_remote(f->path))
         return LEAT_OK;
+    if (!f->file)
+        return check_path(f, error);
     const int rc = leat_io_stamp(f->file, &stamp, &size, error);
     return rc || stamp == f->stamp ? rc
                                    : leat_fail_at(error, LEAT_E_CHANGED, f->path, LEAT_NO_OFFSET,
@@ -233,10 +249,13 @@ int leat_their_files_verify(const struct leat_their_files *files, struct leat_so
         v.before += f->size;
         if (!rc && leat_their_verifying_tell(&v, 0, 0))
             rc = leat_fail(&fault, LEAT_E_CANCELLED, "verifying %s was stopped", f->path);
-        if (rc == LEAT_E_CORRUPT)
+        if (leat_source_is_fault(rc))
             rc = leat_source_tell_fault(options, &fault, source->path, &faults, error);
         else if (rc && error)
             *error = fault;
     }
+    leat_source_tell_verified(options, !v.unsummed ? LEAT_VERIFIED_SUMS
+                                       : v.summed  ? LEAT_VERIFIED_SUMS_OF_SOME
+                                                   : LEAT_VERIFIED_BLOCKS);
     return rc || !faults ? rc : leat_fail(error, LEAT_E_CORRUPT, "%" PRIu64 " files are damaged", faults);
 }

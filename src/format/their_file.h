@@ -3,8 +3,10 @@
  * and told when it has changed.
  *
  *     few of them     kept open, and mapped where that can be: its size and times are compared as values are located
- *     more of them    opened when they are read, which compares size and time of modification
- *     compressed      kept open; the decoded bytes are another file
+ *     more of them    opened when they are read; size and time of modification are compared then, and as values are
+ *                     located, since blocks may still be in the cache
+ *     compressed      the decoded bytes are another file; one whose decoded bytes need a copy or an index of its own
+ *                     (tars, TFRecord) stays open, and so do others (shards) as long as there is room
  *
  * io/handles.h says how many a few are.
  */
@@ -27,10 +29,11 @@ struct leat_their_file {
 
 /* ---- one file ---- */
 
-/* Notes what `file`, which is f->path opened, is, and keeps it open if there is room, or it has to stay. IO. */
+/* Notes size and times of `file`, which was opened from f->path. It stays open if there is room, or in any case if it
+ * has to (`stays`). IO. */
 int leat_their_file_keep(struct leat_their_file *f, struct leat_io_file *file, bool stays, struct leat_error *error);
 void leat_their_file_close(struct leat_their_file *f);
-/* CHANGED: a file that is kept open is another one by now. */
+/* CHANGED: the file is another one by now, or was removed. */
 int leat_their_file_check(const struct leat_their_file *f, struct leat_error *error);
 /* The bytes that values lie in, released by the caller; opened when they are read. NOMEM. */
 int leat_their_file_bytes(const struct leat_their_file *f, struct leat_io_pace *pace, struct leat_io_file **out,
@@ -76,12 +79,13 @@ int leat_their_files_check(const struct leat_their_files *files, const uint64_t 
 bool leat_their_files_expect(const struct leat_their_files *files, const struct leat_extent *extent);
 int leat_their_files_refresh(struct leat_their_files *files, struct leat_error *error);
 void leat_their_files_about(const struct leat_their_files *files, struct leat_source_about *out);
-/* As `verify`: `one` compares all checksums of a file. Faults are told of. */
+/* As `verify`: `one` compares all checksums of a file. Its faults are told of, and the next file follows. */
 struct leat_their_verifying {
     const struct leat_verify_options *options;
     uint64_t before, total, first_id;
+    bool summed, unsummed; /* set by `one`: some compressed blocks have checksums; some have none */
 };
-/* Tells how far `one` is in its file: not 0, and it is to stop. */
+/* Reports that `done` bytes of the file are verified, of `total`. If it does not return 0, `one` has to stop. */
 int leat_their_verifying_tell(void *verifying, uint64_t done, uint64_t total);
 int leat_their_files_verify(const struct leat_their_files *files, struct leat_source *source,
                             const struct leat_verify_options *options, uint64_t first_id,

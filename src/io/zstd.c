@@ -41,6 +41,7 @@ struct walk {
     struct leat_io_file *file;
     uint64_t at; /* of the piece */
     size_t n;
+    bool summed; /* the frame that was passed last has a checksum */
     uint8_t bytes[64 << 10];
 };
 
@@ -83,6 +84,7 @@ static int pass_frame(struct walk *w, uint64_t *at, uint64_t *most, struct leat_
         return leat_io_damaged(w->file, begin, "there is no frame of zstd", error);
     const uint8_t d = p[4];
     const bool single = d & 32;
+    w->summed = d & 4;
     *at += 5 + (uint64_t)!single + id_bytes[d & 3] + (d >> 6 ? size_bytes[d >> 6] : (uint64_t)single);
     for (bool last = false; !last;) {
         if (!(p = peek(w, *at, 3, &rc, error)))
@@ -136,6 +138,21 @@ int leat_zstd_find(struct leat_io_file *file, struct leat_frame **out, size_t *n
     frames[*n] = (struct leat_frame){.in = file->size};
     *out = frames;
     return LEAT_OK;
+}
+
+int leat_zstd_look_for_sums(struct leat_io_file *file, uint64_t from, uint64_t to, bool *summed, bool *unsummed,
+                            struct leat_error *error)
+{
+    struct walk *w = leat_new(struct walk);
+    uint64_t most;
+    int rc = w ? LEAT_OK : leat_fail(error, LEAT_E_NOMEM, "no memory to read %s", file->path);
+    if (w)
+        w->file = file;
+    for (uint64_t at = from; at < to && !rc && !(rc = pass_frame(w, &at, &most, error));)
+        if (most)
+            *(w->summed ? summed : unsummed) = true;
+    leat_free(w);
+    return rc;
 }
 
 /* ---- decoding -------------------------------------------------------------------------------- */

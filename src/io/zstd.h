@@ -21,6 +21,10 @@ bool leat_zstd_decoded_bytes(const uint8_t *head, size_t n, uint64_t *out);
  * LEAT_ZSTD_LONGEST. CORRUPT, IO, NOMEM, CANCELLED. */
 int leat_zstd_find(struct leat_io_file *file, struct leat_frame **frames, size_t *n, bool *is_long,
                    struct leat_error *error);
+/* Walks the frames in [from, to) of the file by the headers of their blocks, and sets *summed if one has a checksum of
+ * its bytes, *unsummed if one has bytes and no checksum. CORRUPT, IO, NOMEM. */
+int leat_zstd_look_for_sums(struct leat_io_file *file, uint64_t from, uint64_t to, bool *summed, bool *unsummed,
+                            struct leat_error *error);
 /* Decodes them in order and gives the bytes to `sink`; sets each `out`. The result of sink stops it. */
 int leat_zstd_scan(struct leat_io_file *file, struct leat_frame *frames, size_t n,
                    int (*sink)(void *user, const uint8_t *bytes, size_t n, struct leat_error *error), void *user,

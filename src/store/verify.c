@@ -454,12 +454,6 @@ out:
 
 /* ---- any path -------------------------------------------------------------------------------- */
 
-/* A file that cannot be opened because of its contents is a fault, not a failure of the check. */
-static bool is_fault(int rc)
-{
-    return rc == LEAT_E_CORRUPT || rc == LEAT_E_UNFINISHED || rc == LEAT_E_CHANGED || rc == LEAT_E_NOT_FOUND;
-}
-
 struct sum_of_shards {
     const struct leat_verify_options *options;
     uint64_t before, total, faults;
@@ -501,7 +495,7 @@ static int verify_shards(const struct leat_manifest *m, const char *path, const 
         leat_free(shard);
         if (!rc)
             rc = leat_manifest_check_shard(&m->shards[i], source, error);
-        if (rc && is_fault(rc))
+        if (rc && leat_source_is_fault(rc))
             rc = error && report(options, error) == LEAT_E_CANCELLED ? LEAT_E_CANCELLED : LEAT_E_CORRUPT;
         else if (!rc)
             rc = leat_store_verify(source, &inner, first_id, error);
@@ -528,14 +522,15 @@ static int verify_source(struct leat_source *source, const struct leat_verify_op
                                               .num_threads = options->num_threads,
                                               .report = shard_report,
                                               .progress = shard_progress,
-                                              .user = &sum};
+                                              .user = &sum,
+                                              .verified = options->verified};
     const int rc = source->v->verify(source, &inner, 0, error);
-    return rc && is_fault(rc) && !sum.faults ? report(options, error) : rc;
+    return rc && leat_source_is_fault(rc) && !sum.faults ? report(options, error) : rc;
 }
 
 int leat_verify(const char *path, const struct leat_verify_options *options, struct leat_error *error)
 {
-    static const struct leat_verify_options defaults = {.struct_size = sizeof defaults};
+    struct leat_verify_options all = {.struct_size = sizeof all};
     struct leat_error unused;
     struct leat_manifest manifest = {0};
     struct leat_source *source = NULL;
@@ -545,11 +540,13 @@ int leat_verify(const char *path, const struct leat_verify_options *options, str
     bool is_manifest = false;
     leat_log_check();
     error = error ? error : &unused;
-    options = options ? options : &defaults;
+    if (options)
+        memcpy(&all, options, options->struct_size < sizeof all ? options->struct_size : sizeof all);
+    options = &all;
+    leat_source_tell_verified(options, LEAT_VERIFIED_SUMS);
     leat_error_clear(error);
     struct leat_open_options opening = LEAT_OPEN_OPTIONS_INIT;
-    if (options->struct_size >= offsetof(struct leat_verify_options, block) + sizeof options->block)
-        opening.block = options->block;
+    opening.verifying = true;
     const bool remote = leat_io_is_remote(path);
     int rc = !remote && stat(path, &st)
                  ? leat_fail_errno(error, errno == ENOENT ? LEAT_E_NOT_FOUND : LEAT_E_IO, "cannot look at the path")
@@ -566,7 +563,7 @@ int leat_verify(const char *path, const struct leat_verify_options *options, str
     if (!rc)
         rc =
             is_manifest ? leat_manifest_read(path, &manifest, error) : leat_source_open(path, &opening, &source, error);
-    if (rc && is_fault(rc))
+    if (rc && leat_source_is_fault(rc))
         return report(options, error) == LEAT_E_CANCELLED ? LEAT_E_CANCELLED : LEAT_E_CORRUPT;
     if (rc)
         return rc;

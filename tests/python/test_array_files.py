@@ -288,6 +288,8 @@ def test_the_shell_shows_and_verifies_them(tmp_path: Path) -> None:
         shown = run("info", name)
         assert shown.returncode == 0 and name.split(".")[1] in shown.stdout and "7" in shown.stdout
     assert run("verify", "a.npz").returncode == 0
+    np.savez(tmp_path / "objects.npz", x=np.array([{}, []], object))
+    assert ": whole; " in run("verify", "objects.npz").stdout  # of pickles, too
     np.savez(tmp_path / "photos.npz", x=np.zeros((3, 8, 8, 3), "u1"))
     seen = run("view", "photos.npz", "--out", "seen.png")
     assert seen.returncode == 0 and (tmp_path / "seen.png").exists(), seen.stderr

@@ -156,6 +156,10 @@ def test_bytes_that_change_are_noticed_when_they_are_read(tmp_path: Path) -> Non
         leat.open(path)[4]
     done = subprocess.run([os.environ["LEAT_CLI"], "verify", path], capture_output=True, text=True, check=False)
     assert done.returncode == 1 and "index was made" in done.stdout
+    (tmp_path / "other.beton").write_bytes(path.read_bytes())
+    for said in ("every file was read; there are no checksums", "whole"):  # without an index, and with one
+        verify = [os.environ["LEAT_CLI"], "verify", tmp_path / "other.beton"]
+        assert f": {said}" in subprocess.run(verify, capture_output=True, text=True, check=True).stdout
     assert "sample 2" in done.stdout and "sample 4" in done.stdout and "2 faults found" in done.stdout
     os.utime(path, ns=(0, time.time_ns() + 10**9))
     with pytest.raises(leat.Error, match="changed"):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import itertools
 import json
 import os
 import struct
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cli_support import leat as shell
-from items_made import batches, item, pil, table, write_litdata
+from items_made import batches, item, pil, stored_zstd, table, write_litdata
 
 import leat
 
@@ -152,21 +153,34 @@ def test_tables_that_older_writers_do_not_count_may_be_left_out(tmp_path: Path) 
             leat.open(write_litdata(tmp_path / str(wrong), tree, formats, [("a.bin", data, says)]))
 
 
-def test_verify_takes_the_block_of_tokens_and_decodes_frames(tmp_path: Path) -> None:
-    zstd = compress()
-    verify = [os.environ["LEAT_CLI"], "verify"]
+def test_verify_needs_no_block_and_says_whether_frames_have_checksums(tmp_path: Path) -> None:
+    refused = shell("verify", tokens(tmp_path / "t", [list(range(10))]), code=2).stderr
+    assert "data of format 'litdata' carry no checksums" in refused
+    items = [sized(b"%d" % i * 50) for i in range(7)]
+    for level, checksum in itertools.product(("chunk", "sample", "batch"), (False, True)):
+        pack = functools.partial(stored_zstd, checksum=checksum)
+        data = table(items)
+        packed = {"chunk": pack(data), "sample": table([pack(i) for i in items]), "batch": batches(items, pack, 3)}
+        stored = packed[level]
+        name = "a.zstd.bin" if level == "chunk" else "a.bin"
+        chunk = (name, stored, {"chunk_size": 7} | ({"chunk_bytes": len(data)} if level == "chunk" else {}))
+        folder = write_litdata(
+            tmp_path / f"{level}{checksum}", {"x": 0}, ["bytes"], [chunk], compression="zstd", compression_level=level
+        )
+        assert len(leat.open(folder)) == 7
+        said = shell("verify", folder).stdout
+        assert (": whole; " if checksum else "every block decodes; there are no checksums to compare with") in said
+        when, at = (folder / name).stat().st_mtime_ns, stored.rindex(b"6" * 50)
+        (folder / name).write_bytes(stored[:at] + b"7" + stored[at + 1 :])
+        os.utime(folder / name, ns=(when, when))
+        done = shell("verify", folder, code=int(checksum))
+        assert (name if checksum else "every block decodes") in done.stdout and "whole" not in done.stdout
+
+
+def test_advice_about_the_block_of_tokens_is_an_option_in_the_shell(tmp_path: Path) -> None:
     folder = tokens(tmp_path / "t", [list(range(10))])
-    done = subprocess.run([*verify, folder, "--block", "5"], capture_output=True, text=True, check=False)
-    assert done.returncode == 2 and "data of format 'litdata' carry no checksums" in done.stderr, done
-    data = table([sized(b"%d" % i * 50) for i in range(7)])
-    chunk = ("a.zstd.bin", zstd(data), {"chunk_size": 7, "chunk_bytes": len(data)})
-    packed = write_litdata(tmp_path / "chunk", {"x": 0}, ["bytes"], [chunk], compression="zstd")
-    assert subprocess.run([*verify, packed], check=False).returncode == 0
-    when = (packed / "a.zstd.bin").stat().st_mtime_ns
-    (packed / "a.zstd.bin").write_bytes(chunk[1][:-4] + bytes(4))
-    os.utime(packed / "a.zstd.bin", ns=(when, when))
-    done = subprocess.run([*verify, packed], capture_output=True, text=True, check=False)
-    assert done.returncode == 1 and "a.zstd.bin" in done.stdout, done
+    assert "--block N says how many tokens are a sample" in shell("info", folder, code=2).stderr
+    assert "--block" in shell("verify", folder, "--block", 5, code=2).stderr  # which is not an option of it
 
 
 def test_a_row_of_tokens_is_given_by_the_shell(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import contextlib
 import copy
+import functools
 import gzip
 import hashlib
 import io
@@ -21,7 +22,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from items_made import headed, item, mds_shard, pil, table, write_mds
+from cli_support import leat as shell
+from items_made import headed, item, mds_shard, pil, stored_zstd, table, write_mds
 from PIL import Image
 
 import leat
@@ -251,6 +253,64 @@ def test_verify_compares_the_hashes_of_all_shards(tmp_path: Path) -> None:
     bare = write_mds(tmp_path / "bare", [mds_shard("0.mds", {"x": ("str", None)}, [{"x": b"a"}])])
     done = subprocess.run([*verify[:2], bare], capture_output=True, text=True, check=False)
     assert done.returncode == 2 and "data of format 'mds' carry no checksums" in done.stderr, done
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_verify_names_every_damaged_shard(kept: bool, tmp_path: Path) -> None:
+    columns: dict[str, tuple[str, int | None]] = {"x": ("str", None), "p": ("pkl", None)}
+    shards = [mds_shard(f"{k}.mds", columns, [{"x": b"a", "p": b"b"}] * 9) for k in range(4)]
+    for data, info in shards:
+        info["raw_data"]["hashes"]["sha1"] = hashlib.sha1(data).hexdigest()
+    folder = write_mds(tmp_path / "d", shards)
+    if kept:
+        leat.open(folder, fields=["x"])
+    assert kept == (folder / "index.json.leat-index").exists()
+    assert ": whole; " in shell("verify", folder).stdout  # pickles are in no field
+    for k in (0, 2):
+        when = (folder / f"{k}.mds").stat().st_mtime_ns
+        (folder / f"{k}.mds").write_bytes(shards[k][0][:-1] + b"c")
+        os.utime(folder / f"{k}.mds", ns=(when, when))
+    (folder / "3.mds").write_bytes(shards[3][0][:-1])
+    (folder / "1.mds").unlink()
+    said = shell("verify", folder, code=1).stdout
+    assert said.count("sha1 of its bytes is not the one") == 2 and "4 faults found" in said
+    assert "3.mds has" in said and "1.mds, which is missing" in said
+
+
+@pytest.mark.parametrize("how, said", [("zstd", None), ("gz", "whole"), ("snappy", None), ("br", None)])
+def test_verify_says_if_compressed_shards_have_no_checksums(how: str, said: str | None, tmp_path: Path) -> None:
+    packed: Callable[[bytes], bytes] = functools.partial(stored_zstd, checksum=False)
+    if how == "gz":
+        packed = gzip.compress
+    elif how != "zstd":
+        codec = {"br": "brotli"}.get(how, how)
+        packed = functools.partial(pytest.importorskip("pyarrow").compress, codec=codec, asbytes=True)
+    folder = zipped(tmp_path / "z", how, packed, [])
+    told = shell("verify", folder).stdout
+    assert f": {said or 'every block decodes; there are no checksums to compare with'}; " in told
+    assert ": whole; " in shell("verify", zipped(tmp_path / "h", how, packed, ["sha1"])).stdout
+
+
+def test_a_compressed_shard_that_does_not_stay_open_and_changes_is_noticed(tmp_path: Path) -> None:
+    folder = zipped(tmp_path / "z", "gz", gzip.compress, [])
+    code = """if True:
+        import os, resource, sys
+        import leat
+        resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))  # half of which may stay open
+        shard = os.path.join(sys.argv[1], "1.mds.gz")
+        *others, ds = [leat.open(sys.argv[1]) for _ in range(9)]
+        assert ds[45]["x"] == "6"  # its blocks are in the cache now
+        os.utime(shard, (1, 1))
+        for verb in ("changed", "removed"):
+            try:
+                ds[45]
+            except leat.ChangedError as e:
+                assert f"1.mds.gz was {verb} after it was opened" in str(e), e
+            else:
+                raise AssertionError(verb)
+            if verb == "changed":
+                os.unlink(shard)"""
+    subprocess.run([sys.executable, "-c", code, str(folder)], check=True)
 
 
 def test_a_name_too_long_for_a_field_is_refused_unless_it_is_left_out(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from items_made import stored_zstd
 from tar_made import END, Files, header, member, npy, pax, tar
 from test_files_of_others import described
 
@@ -404,3 +405,19 @@ def test_verify_decodes_compressed_tars(tmp_path: Path) -> None:
     assert done.returncode == 1 and "a.tar.gz" in done.stdout, done
     done = subprocess.run([*verify, write(tmp_path / "b.tar", data)], capture_output=True, text=True, check=False)
     assert done.returncode == 2 and "data of format 'tar' carry no checksums" in done.stderr, done
+    pickled = write(tmp_path / "c.tar.gz", gzip.compress(tar([("a.pkl", b"x")])))
+    assert ": whole; " in subprocess.run([*verify, pickled], capture_output=True, text=True, check=False).stdout
+
+
+def test_verify_says_whether_frames_of_zstd_have_checksums(tmp_path: Path) -> None:
+    data = tar([(f"{k}.bin", bytes(np.random.default_rng(k).integers(0, 256, 5000, "u1"))) for k in range(4)])
+    half = len(data) // 2
+    for name, sums, said in (
+        ("none", (False, False), "every block decodes; there are no checksums to compare with"),
+        ("some", (True, False), "every block decodes; some have no checksums to compare with"),
+        ("all", (True, True), "whole"),
+    ):
+        frames = [stored_zstd(data[:half], sums[0]), stored_zstd(data[half:], sums[1])]
+        path = write(tmp_path / f"{name}.tar.zst", b"".join(frames))
+        done = subprocess.run([os.environ["LEAT_CLI"], "verify", path], capture_output=True, text=True, check=False)
+        assert done.returncode == 0 and f": {said}; " in done.stdout, done

@@ -18,11 +18,28 @@ MUTATIONS = [
         ("c:format/items", "py:test_mds.py"),
     ),
     Mutation(
-        "leat verify reads shards and compares nothing",
-        "src/format/items_index.c",
-        "rc = rc ? rc : check_hashes(&m, stored, false);",
-        "(void)0;",
-        ("py:test_mds.py::test_verify_compares_the_hashes_of_all_shards",),
+        "leat verify ends with the first shard that is damaged",
+        "src/format/their_file.c",
+        "if (leat_source_is_fault(rc))",
+        "if (leat_source_is_fault(rc) && !faults)",
+        ("py:test_mds.py::test_verify_names_every_damaged_shard",),
+    ),
+    Mutation(
+        "leat verify takes frames of zstd for ones with checksums",
+        "src/io/zstd.c",
+        "*(w->summed ? summed : unsummed) = true;",
+        "*summed = true;",
+        (
+            "py:test_tar.py::test_verify_says_whether_frames_of_zstd_have_checksums",
+            "py:test_litdata.py::test_verify_needs_no_block_and_says_whether_frames_have_checksums",
+        ),
+    ),
+    Mutation(
+        "a compressed file that does not stay open is never looked at again",
+        "src/format/their_file.c",
+        "        return check_path(f, error);\n",
+        "        return LEAT_OK;\n",
+        ("py:test_mds.py::test_a_compressed_shard_that_does_not_stay_open_and_changes_is_noticed",),
     ),
     Mutation(
         "a file that stays open is never looked at again",
