@@ -127,7 +127,7 @@ def test_a_member_of_a_missing_struct_is_missing() -> None:
 def test_fields_choose_columns_and_say_what_they_are() -> None:
     ds = leat.from_arrow(table(), fields={"raw": "image", "number": None})
     assert list(ds.schema) == ["raw", "number"] and ds.schema["raw"].kind == "image"
-    with pytest.raises(KeyError, match="there is no column 'none'"):
+    with pytest.raises(leat.InvalidError, match='the table has no field "none", which fields names: it has '):
         leat.from_arrow(table(), fields=["none"])
     with pytest.raises(leat.InvalidError, match="column 'number' is .* cannot be"):
         leat.from_arrow(table(), fields={"number": "str"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import pickle
 from collections.abc import Callable
@@ -194,3 +195,27 @@ def test_an_array_of_fixed_format_takes_a_layout(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(head + bytes(96))
     ds = leat.open(tmp_path / "x", format="idx", fields={"data": leat.field("uint8", (4, 4, 3), layout="HWC")})
     assert ds.schema["data"].layout == "HWC"
+
+
+def test_formats_that_python_reads_say_the_same_of_fields_that_are_not_there(tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    h5py = pytest.importorskip("h5py")
+    import pyarrow.parquet
+
+    table = arrow.table({"n": [1, 2], "s": ["a", "b"]})
+    pyarrow.parquet.write_table(table, tmp_path / "a.parquet")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["n"], file["s"] = [1, 2], [3, 4]
+    with leat.Writer(tmp_path / "a.leat", {"n": "int64", "s": "int64"}) as w:
+        w.add(n=1, s=2)
+    paths = [tmp_path / name for name in ("a.parquet", "a.h5", "a.leat")]
+    opened: dict[str, Any] = {str(path): functools.partial(leat.open, path) for path in paths}
+    opened["the table"] = functools.partial(leat.from_arrow, table)
+    for name, make in opened.items():
+        with pytest.raises(leat.InvalidError) as e:
+            make(fields=["n", "zz"])
+        assert f'{name} has no field "zz", which fields names: it has n, s' in str(e.value)
+        with pytest.raises(leat.InvalidError, match='fields names "n" twice'):
+            make(fields=["n", "s", "n"])
+        with pytest.raises(leat.InvalidError, match="fields is empty"):
+            make(fields=[])

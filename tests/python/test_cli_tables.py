@@ -69,13 +69,47 @@ def test_verify_reads_all_of_a_table_and_names_what_is_wrong(table: Path, tmp_pa
     assert "b.parquet: 1 fault found." in done.stdout and "a.parquet: every value was read" in done.stdout
 
 
+def test_files_that_are_cut_are_faults(table: Path, tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["x"] = np.arange(12000)
+    for path in (table, tmp_path / "a.h5"):
+        path.write_bytes(path.read_bytes()[:-300])
+        done = shell("verify", path, code=1)
+        assert f"{path}: 1 fault found." in done.stdout and done.stdout.count(str(path)) == 2, done
+
+
+def test_samples_of_one_damaged_chunk_are_one_fault(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("x", data=np.arange(400.0).reshape(100, 4), chunks=(10, 4), fletcher32=True)
+    with h5py.File(path) as file:
+        places = [file["x"].id.get_chunk_info(k).byte_offset for k in (3, 4, 7)]
+    data = bytearray(path.read_bytes())
+    for at in places:
+        data[at + 5] ^= 1
+    path.write_bytes(data)
+    lines = shell("verify", path, code=1).stdout.splitlines()
+    assert [one.split(": x: chunk ")[0] for one in lines[:3]] == [
+        f"{path}, samples {first} to {first + 9}" for first in (30, 40, 70)
+    ]
+    assert lines[3:] == [f"{path}: 3 faults found."]
+
+
+def test_errors_of_tables_name_no_class_of_leat(table: Path, tmp_path: Path) -> None:
+    for command in (["convert", table, tmp_path / "b.leat"], ["cat", table, "--id", 3, "--field", "x"]):
+        told = shell(*command, code=1).stderr
+        assert "row group 0, row 3" in told and "Chunks" not in told and "Error" not in told, told
+
+
 def test_values_that_cannot_be_made_are_faults_with_their_samples(tmp_path: Path) -> None:
     texts = ["[]"] * 30
     texts[4], texts[25] = "{", "no json"
     there = leat.open  # the columns as the shell finds them
     pq.write_table(pa.table({"j": texts}), tmp_path / "a.parquet", row_group_size=20)
     faults = list(there(tmp_path / "a.parquet", fields={"j": "json"})._recipe[1].faults())
-    assert [one.partition(":")[0] for one in faults] == ["sample 4", "sample 25"]
+    assert [one[:2] for one in faults] == [(4, 4), (25, 25)]
 
 
 def test_what_stands_for_missing_values_is_said_in_the_shell(table: Path, tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ _NONE, _BEGUN = 1, 2  # marks of values, as enum leat_mark
 
 class Columns:
     """The columns that become fields, and which ones. `features`: the column types of `datasets`. `folder`: the one of
-    relative paths, which is the present one when the data set is opened."""
+    relative paths, which is the present one when the data set is opened. `source`: its name in errors."""
 
     def __init__(
         self,
@@ -40,7 +40,9 @@ class Columns:
         fill: Mapping[str, Any] | None = None,
         features: Features | None = None,
         folder: str | None = None,
+        source: str = "the table",
     ) -> None:
+        self.source = source
         self.folder = _present_folder() if folder is None else folder
         self.paths: dict[str, tuple[int, ...]] = {}
         self.stored: dict[str, Field] = {}
@@ -56,8 +58,6 @@ class Columns:
                 self.structs_of_files.add(name)
         self.as_json: set[str] = set()
         self.as_files: set[str] = set()
-        if isinstance(fields, str):
-            raise TypeError(f"fields is a list of names, or a dict of names to kinds, not {fields!r}")
         wanted = (
             dict(fields) if isinstance(fields, Mapping) else dict.fromkeys(self.stored if fields is None else fields)
         )
@@ -74,7 +74,8 @@ class Columns:
         for name in fill or {}:
             if name in self.fields and self.fields[name].kind == "sparse":
                 raise InvalidError(f"fill has {name!r}: nothing stands for missing sparse rows")
-            self._known(name)
+            if name not in self.paths:
+                raise KeyError(f"there is no column {name!r}: there are {', '.join(self.paths)}")
         self.fill = {
             n: arrow_values.checked_fill(n, self.fields.get(n, self.stored[n]), v) for n, v in (fill or {}).items()
         }
@@ -84,10 +85,6 @@ class Columns:
             if self.nullable[n] and n not in self.fill and not arrow_values.has_null(f)
         ]
         self.classes = known.classes(self.fields)
-
-    def _known(self, name: str) -> None:
-        if name not in self.paths:
-            raise KeyError(f"there is no column {name!r}: there are {', '.join(self.paths)}")
 
     def has_files(self, name: str) -> bool:
         """Whether values of a field may be files that a column has by their paths."""
@@ -112,7 +109,8 @@ class Columns:
 
     def _as(self, name: str, wanted: Any) -> Field:
         """A field as it is wanted: bytes may be photos, text JSON, or paths of photos."""
-        self._known(name)
+        if name not in self.paths:
+            raise _schema.no_field(self.source, name, self.paths)
         found = self.stored[name]
         if wanted is None or (field := _schema.as_field(wanted)) == found:
             return found
@@ -217,7 +215,8 @@ def from_arrow(
 
 def _of_table(obj: Any, fields: Any, fill: Any, version: str | None, features: Features | None) -> Dataset:
     kind, batches = arrow_c.read(obj)
-    columns = Columns(kind, fields, fill, of_metadata(kind.metadata) if features is None else features)
+    known = of_metadata(kind.metadata) if features is None else features
+    columns = Columns(kind, _schema.wanted(fields), fill, known)
     if not columns.fields:
         raise InvalidError("the table has no columns")
     parts, first = [], 0
@@ -441,14 +440,15 @@ class Chunks:
             one = json.dumps(one, ensure_ascii=False, allow_nan=False).encode()
         return one.encode() if isinstance(one, str) else one, False
 
-    def faults(self) -> Iterator[str]:
-        """What is wrong with row groups that cannot be decoded, and with values that cannot be made."""
+    def faults(self) -> Iterator[tuple[int, int, str]]:
+        """What is wrong with row groups that cannot be decoded, and with values that cannot be made: the first and the
+        last sample, and a text."""
         first = 0
         for number, chunk in enumerate(self._chunks):
             try:
                 found = self.read_chunk(number, list(self.fields))
             except (FormatError, InvalidError, UnsupportedError) as e:
-                yield f"samples {first} to {first + chunk.rows - 1}: {e}"
+                yield first, first + chunk.rows - 1, str(e)
                 found = {}
             for name, (values, marks) in found.items():
                 for row in [] if marks is None else np.flatnonzero(np.asarray(marks) == _BEGUN).tolist():
@@ -456,7 +456,7 @@ class Chunks:
                     try:
                         self.finish(name, first + row, values.values[begin:end].tobytes())
                     except (FormatError, FileError, UnsupportedError) as e:
-                        yield f"sample {first + row}: {e}"
+                        yield first + row, first + row, str(e)
             first += chunk.rows
 
     def finish(self, name: str, position: int, begun: bytes | None) -> Any:
@@ -559,7 +559,8 @@ def _scattered(parts: list[Any], order: list[np.ndarray[Any, Any]]) -> Any:
 
 def of_chunks(chunks: list[Chunk], schema: Any, fields: Any, fill: Any, version: str | None) -> Dataset:
     kind, _ = arrow_c.read(schema.empty_table())
-    columns = Columns(kind, fields, fill, of_metadata(kind.metadata))
+    source = chunks[0].path if chunks else "the table"
+    columns = Columns(kind, _schema.wanted(fields), fill, of_metadata(kind.metadata), source=source)
     if not columns.fields:
         raise InvalidError("there are no columns")
     names = {name: kind.children[columns.paths[name][0]].name for name in columns.fields}

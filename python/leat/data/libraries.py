@@ -77,7 +77,7 @@ class Records:
     def __init__(self, path: str, fields: Any = None) -> None:
         said = _schema.wanted(fields)
         if said is not None and list(said) != ["record"]:
-            raise KeyError(f"{path} has the field 'record' alone, and fields names {', '.join(map(repr, said))}")
+            raise _schema.no_field(path, next((n for n in said if n != "record"), "record"), ["record"])
         kind = _schema.as_field("bytes") if said is None or said["record"] is None else said["record"]
         if kind.kind in ("array", "sparse"):
             raise InvalidError(f"fields says of 'record' that it is {kind}, and records are bytes")

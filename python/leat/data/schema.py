@@ -295,9 +295,13 @@ def wanted(fields: Wanted | None) -> dict[str, Field | None] | None:
     """
     if fields is None:
         return None
-    given: Mapping[str, Any] = fields if isinstance(fields, Mapping) else dict.fromkeys(check.names("fields", fields))
+    names = list(fields) if isinstance(fields, Mapping) else check.names("fields", fields)
+    for name in names:
+        if names.count(name) > 1:
+            raise InvalidError(f'fields names "{name}" twice')
+    given: Mapping[str, Any] = fields if isinstance(fields, Mapping) else dict.fromkeys(names)
     if not given:
-        raise ValueError("fields is empty: name some, or leave it out")
+        raise InvalidError("fields is empty: name some, or leave it out")
     said: dict[str, Field | None] = {}
     for name, kind in given.items():
         check.text("a name in fields", name)
@@ -306,6 +310,12 @@ def wanted(fields: Wanted | None) -> dict[str, Field | None] | None:
         except (TypeError, ValueError) as e:
             raise type(e)(f"fields says of {name!r} what no field is: {e}") from None
     return said
+
+
+def no_field(path: str, name: str, there: Iterable[str] = ()) -> InvalidError:
+    """The error of a name in `fields` that a source does not have: as src/format/chosen.c words it."""
+    known = ", ".join(there)
+    return InvalidError(f'{path} has no field "{name}", which fields names' + (f": it has {known}" if known else ""))
 
 
 def compare_said(found: Mapping[str, Field], said: Mapping[str, Field | None] | None) -> None:

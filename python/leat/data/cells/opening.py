@@ -13,11 +13,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ...errors import InvalidError, UnsupportedError
+from ...errors import Error, InvalidError, UnsupportedError
 from .. import made
 from ..dataset import Dataset, concat
 from ..ragged import Ragged
-from ..schema import Field, as_field, field
+from ..schema import Field, as_field, field, no_field
 from . import kept, stored
 from .anndata import Column, Part, Reader
 from .remote import is_remote
@@ -104,8 +104,11 @@ def open_cells(
     lost = joined.lost(chosen)
     if lost is not None:
         path, name = lost
-        there = Joined([p for p in read_parts(path, format, None, options)][:1], None, None).names(None)
-        raise KeyError(f"{path} has no field {name!r}: it has {', '.join(there)}")
+        try:
+            there = Joined([p for p in read_parts(path, format, None, options)][:1], None, None).names(None)
+        except Error:  # all of them cannot be read together
+            there = []
+        raise no_field(path, name, there)
     names = joined.names(chosen)
     datasets = [joined.dataset(i, names) for i in range(len(parts))]
     whole = datasets[0] if len(datasets) == 1 else concat(datasets)

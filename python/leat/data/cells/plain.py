@@ -48,7 +48,7 @@ def _lists(values: Any, item: Any, what: str) -> Ragged:
 
 
 def read_arrays(path: str, root: Any, describe: Callable[[Any], Stored], wanted: Callable[[str], bool]) -> Part:
-    """Names have ``_`` in the place of ``/``."""
+    """Names have ``_`` in the place of ``/``. A part without fields: none of the arrays is wanted."""
     found: dict[str, Any] = {}
     for name, array in arrays_of(path, root, wanted):
         if as_field(name) in found:
@@ -58,9 +58,9 @@ def read_arrays(path: str, root: Any, describe: Callable[[Any], Stored], wanted:
     if len(set(lengths.values())) > 1:
         told = ", ".join(f"{name} {n}" for name, n in list(lengths.items())[:8])
         raise InvalidError(f"{path}: arrays of several lengths ({told}): fields= names those that belong together")
-    if not found:
+    if not found and next(arrays_of(path, root, lambda _: True), None) is None:
         raise InvalidError(f"{path} has no arrays")
-    part = Part(path, next(iter(lengths.values())))
+    part = Part(path, next(iter(lengths.values()), 0))
     for name, array in found.items():
         if (item := _item_of_lists(array)) is not None:
             part.columns[name] = Column(_lists(array[:], item, f"{path}, {name}"))
