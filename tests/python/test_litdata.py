@@ -175,6 +175,9 @@ def test_verify_needs_no_block_and_says_whether_frames_have_checksums(tmp_path: 
         os.utime(folder / name, ns=(when, when))
         done = shell("verify", folder, code=int(checksum))
         assert (name if checksum else "every block decodes") in done.stdout and "whole" not in done.stdout
+        if checksum:  # the file and the byte are said once
+            line = done.stdout.splitlines()[0]
+            assert line.count(name) == 1 and line.count("byte ") == 1, line
 
 
 def test_advice_about_the_block_of_tokens_is_an_option_in_the_shell(tmp_path: Path) -> None:
