@@ -298,7 +298,7 @@ int leat_source_check(const struct leat_source *source, struct leat_error *error
 void leat_source_close(struct leat_source *source); /* NULL is allowed */
 /* The error of leat_verify where `path` has no checksums. */
 int leat_source_fail_unsummed(const struct leat_source *source, const char *path, struct leat_error *error);
-/* What was compared with checksums: says so to whoever verifies. */
+/* Says to whoever verifies what LEAT_OK stands for; LEAT_VERIFIED_SUMS if it is not said. */
 void leat_source_tell_verified(const struct leat_verify_options *options, enum leat_verified verified);
 /* Whether an error of a file is a fault of its bytes, not a failure of the check. */
 bool leat_source_is_fault(int code);
