@@ -158,14 +158,14 @@ static void look_at_source(struct verify *verify, const struct leat_dataset *dat
 /* For a file of leat, or a manifest of them. An exit code. */
 static int look_at(struct verify *verify)
 {
-    struct leat_open_options options = LEAT_OPEN_OPTIONS_INIT;
+    struct leat_open_options wish = LEAT_OPEN_OPTIONS_INIT;
     struct leat_dataset *dataset;
     struct leat_error error;
     struct stat st;
     if (!stat(verify->path, &st) && S_ISDIR(st.st_mode))
         return CLI_EXIT_OK;
-    options.format = "leat";
-    const int rc = leat_dataset_open(verify->path, &options, &dataset, &error);
+    wish.format = "leat";
+    const int rc = leat_dataset_open(verify->path, &wish, &dataset, &error);
     if (rc)
         return rc == LEAT_E_FORMAT ? CLI_EXIT_OK : cli_fail(verify->command, &error, NULL);
     look_at_source(verify, dataset);

@@ -98,8 +98,8 @@ def test_samples_of_one_damaged_chunk_are_one_fault(tmp_path: Path) -> None:
 
 
 def test_errors_of_tables_name_no_class_of_leat(table: Path, tmp_path: Path) -> None:
-    for command in (["convert", table, tmp_path / "b.leat"], ["cat", table, "--id", 3, "--field", "x"]):
-        told = shell(*command, code=1).stderr
+    for words in (["convert", table, tmp_path / "b.leat"], ["cat", table, "--id", 3, "--field", "x"]):
+        told = shell(*words, code=1).stderr
         assert "row group 0, row 3" in told and "Chunks" not in told and "Error" not in told, told
 
 
