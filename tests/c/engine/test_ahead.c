@@ -18,12 +18,12 @@ static const struct leat_field fields[] = {
 };
 
 struct computer {
-    uint64_t first;     /* what sample 0 has */
-    uint64_t bad;       /* sample that is broken, or UINT64_MAX */
-    uint64_t large;     /* bytes of each t; 0: as test_check_batch wants it */
-    pthread_t caller;   /* which helps, and would hang for ever */
-    int interrupted;    /* the n-th call from now on is, as by Ctrl-C; of a loader with one thread */
-    _Atomic bool hangs; /* until the call is cancelled */
+    uint64_t first;          /* what sample 0 has */
+    uint64_t bad;            /* sample that is broken, or UINT64_MAX */
+    uint64_t large;          /* bytes of each t; 0: as test_check_batch wants it */
+    pthread_t caller;        /* which helps, and would hang for ever */
+    _Atomic int interrupted; /* the n-th call from now on is, as by Ctrl-C; of a loader with one thread */
+    _Atomic bool hangs;      /* until the call is cancelled */
     _Atomic uint64_t calls, samples, most, cancelled;
 };
 
