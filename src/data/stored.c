@@ -88,7 +88,7 @@ static int make_dense(const struct stored *s, uint64_t sample, struct scratch *t
 
 /* ---- sparse rows ----------------------------------------------------------------------------- */
 
-/* Of a row: one in each column of the file. */
+/* A row has at most one value in each column of the file. */
 static uint64_t most_values(const struct stored *s)
 {
     return s->map ? s->n_map : (uint64_t)s->field.columns;

@@ -24,7 +24,7 @@
 
 #define LARGE_BATCH 65536       /* one of more rows is not asked for ahead */
 #define GROWTH 4                /* rows of the next call, for each of this one */
-#define FIRST_ROWS UINT64_C(16) /* ... at first in such ones, as the size of the values is not known */
+#define FIRST_ROWS UINT64_C(16) /* rows of a call while the size of the values is not known */
 #define BUDGET_PART 16 /* values of a call take this part of the loader's budget, as large as the largest so far */
 #define CALL_NS 1e8    /* rows of a call take so long, beside what each call takes */
 #define ALONE 8        /* batches that ask for themselves after a call that has failed */

@@ -14,7 +14,7 @@ struct leat_task;
 
 /* All of these: under the lock, unless said otherwise. */
 
-/* Whether the values of the loader's next batches are computed before these get their memory. Once true, it stays. */
+/* Whether the values of the loader's next batches are computed before these get their memory. */
 bool leat_ahead_is_wanted(struct leat_loader *loader);
 /* The task, which is to size a batch of the window, has the values of batches behind it computed, too; further ones are
  * planned for that, also if a consumer does the work. Without memory it has not. */

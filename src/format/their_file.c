@@ -37,7 +37,7 @@ void leat_their_file_close(struct leat_their_file *f)
     leat_free(f->path);
 }
 
-/* Of a file that is not kept open, whose decoded blocks may be in the cache. */
+/* Looks at the path of a file that is not kept open: its decoded blocks may be in the cache, and it another one. */
 static int check_path(const struct leat_their_file *f, struct leat_error *error)
 {
     struct stat st;

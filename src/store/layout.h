@@ -235,7 +235,7 @@ struct leat_store_forms {
 void leat_store_forms_put(uint8_t p[LEAT_STORE_FORMS], const struct leat_store_forms *forms);
 void leat_store_forms_get(const uint8_t p[LEAT_STORE_FORMS], struct leat_store_forms *forms);
 
-/* Of a file that was converted from another data set, which has the fingerprint of that one. */
+/* The fingerprint of the data set that a file was converted from, which the file has. */
 struct leat_store_conversion {
     uint64_t sums[2];   /* those of the source, which stand in the place of the file's */
     uint64_t values[2]; /* those of the file's own values: the section belongs to no other file */

@@ -66,21 +66,22 @@ static inline struct leat_dataset *test_open(const char *path)
     return dataset;
 }
 
+static const struct leat_field test_fields[] = {
+    {.name = "x", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_U8, .ndim = 1, .shape = {24}},
+    {.name = "y", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_I64},
+    {.name = "t", .kind = LEAT_KIND_BYTES, .dtype = LEAT_U8},
+};
+
 /* n samples of: x, 24 bytes; y, int64 = the sample's number; with `text`, t, 0 to 99 bytes; all of known content. */
 static inline struct leat_dataset *test_dataset(const char *name, uint64_t n, bool text)
 {
-    const struct leat_field fields[] = {
-        {.name = "x", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_U8, .ndim = 1, .shape = {24}},
-        {.name = "y", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_I64},
-        {.name = "t", .kind = LEAT_KIND_BYTES, .dtype = LEAT_U8},
-    };
     struct leat_writer_options options = LEAT_WRITER_OPTIONS_INIT;
     struct leat_writer *writer;
     struct leat_error error;
     const char *path = test_path(name);
     options.overwrite = true;
     options.num_threads = 1;
-    assert_ok(leat_writer_open(path, fields, text ? 3 : 2, &options, &writer, &error));
+    assert_ok(leat_writer_open(path, test_fields, text ? 3 : 2, &options, &writer, &error));
     for (uint64_t i = 0; i < n; i++) {
         uint8_t x[24], t[100];
         int64_t y = (int64_t)i;

@@ -11,12 +11,6 @@
 
 enum { N = 2000, BATCH = 16, MOST = 512, BAD = 777 };
 
-static const struct leat_field fields[] = {
-    {.name = "x", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_U8, .ndim = 1, .shape = {24}},
-    {.name = "y", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_I64},
-    {.name = "t", .kind = LEAT_KIND_BYTES, .dtype = LEAT_U8},
-};
-
 struct computer {
     uint64_t first;          /* what sample 0 has */
     uint64_t bad;            /* sample that is broken, or UINT64_MAX */
@@ -72,7 +66,7 @@ static struct leat_dataset *computed(struct computer *c, size_t n_fields, uint64
 {
     struct leat_dataset *d;
     struct leat_error error;
-    assert_ok(leat_dataset_from_source(fields, n_fields, n, "1", compute, NULL, c, &d, &error));
+    assert_ok(leat_dataset_from_source(test_fields, n_fields, n, "1", compute, NULL, c, &d, &error));
     if (many)
         assert_ok(leat_dataset_ask_many(d, &error));
     return d;
@@ -313,7 +307,7 @@ TEST(chunks_that_do_not_fit_in_the_cache_are_decoded_for_many_samples)
     struct leat_error error;
     for (size_t i = 0; i < CHUNKS; i++)
         rows[i] = CHUNK_ROWS;
-    assert_ok(leat_dataset_from_chunks(fields, 2, rows, CHUNKS, "1", decode, compute, NULL, &c, &d, &error));
+    assert_ok(leat_dataset_from_chunks(test_fields, 2, rows, CHUNKS, "1", decode, compute, NULL, &c, &d, &error));
     const struct leat_loader_options options = one_epoch();
     hash_of(d, &options); /* the first epoch shows that the cache is too small */
     c.calls = 0;

@@ -9,12 +9,6 @@
 
 enum { N = 300 };
 
-static const struct leat_field fields[] = {
-    {.name = "x", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_U8, .ndim = 1, .shape = {24}},
-    {.name = "y", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_I64},
-    {.name = "t", .kind = LEAT_KIND_BYTES, .dtype = LEAT_U8},
-};
-
 /* ---- computed -------------------------------------------------------------------------------- */
 
 struct computer {
@@ -65,7 +59,7 @@ static struct leat_dataset *computed(struct computer *c, size_t n_fields, uint64
 {
     struct leat_dataset *d;
     struct leat_error error;
-    assert_ok(leat_dataset_from_source(fields, n_fields, n, "1", compute, NULL, c, &d, &error));
+    assert_ok(leat_dataset_from_source(test_fields, n_fields, n, "1", compute, NULL, c, &d, &error));
     return d;
 }
 
@@ -123,7 +117,7 @@ static struct leat_dataset *spread(void)
     s->source = (struct leat_source){.v = &table,
                                      .path = "spread",
                                      .count = N,
-                                     .fields = fields,
+                                     .fields = test_fields,
                                      .n_fields = 3,
                                      .storage = storage,
                                      .metadata = "{}",
@@ -172,7 +166,7 @@ static struct leat_dataset *told(struct computer *c)
     struct leat_dataset *d;
     struct leat_error error;
     c->field = 2;
-    assert_ok(leat_dataset_from_source(fields + 2, 1, N, "1", compute, NULL, c, &d, &error));
+    assert_ok(leat_dataset_from_source(test_fields + 2, 1, N, "1", compute, NULL, c, &d, &error));
     assert_ok(leat_dataset_know_lengths(d, length_of, &error));
     return d;
 }
