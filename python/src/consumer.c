@@ -58,27 +58,28 @@ struct leat_consumer *py_reader_look(struct py_reader *r)
 /* The number of no iteration: the next batch is peeked at. */
 #define PEEK UINT64_MAX
 
-static int ask(struct leat_consumer *c, uint64_t iteration, int64_t timeout_ms, struct leat_batch **batch,
-               struct leat_error *error)
+/* With the guard: the batch if it is there, else LEAT_E_TIMEOUT. */
+static int take(struct py_reader *r, uint64_t iteration, struct leat_batch **batch, struct leat_error *error)
 {
-    return iteration == PEEK ? leat_consumer_peek(c, timeout_ms, batch, error)
-                             : leat_consumer_next(c, iteration, timeout_ms, batch, error);
+    if (!r->consumer)
+        return LEAT_E_TIMEOUT;
+    return iteration == PEEK ? leat_consumer_peek(r->consumer, 0, batch, error)
+                             : leat_consumer_next(r->consumer, iteration, 0, batch, error);
 }
 
-/* The batch if it is ready, else LEAT_E_TIMEOUT. */
-static int next_ready(struct py_reader *r, uint64_t iteration, struct leat_batch **batch, struct leat_error *error)
+/* As take, with the GIL. */
+static int take_ready(struct py_reader *r, uint64_t iteration, struct leat_batch **batch, struct leat_error *error)
 {
-    int rc = LEAT_E_TIMEOUT;
     if (atomic_load_explicit(&r->guard.waiting, memory_order_relaxed) || !py_guard_try(&r->guard))
-        return rc;
-    if (r->consumer)
-        rc = ask(r->consumer, iteration, 0, batch, error);
+        return LEAT_E_TIMEOUT;
+    int rc = take(r, iteration, batch, error);
     py_guard_unlock(&r->guard);
     return rc;
 }
 
-/* Without the GIL: waits for one slice. */
-static int next_wait(struct py_reader *r, uint64_t iteration, struct leat_batch **batch, struct leat_error *error)
+/* Without the GIL: takes the batch (slice_ms 0), or waits until one is there. */
+static int ask(struct py_reader *r, uint64_t iteration, int64_t slice_ms, struct leat_batch **batch,
+               struct leat_error *error)
 {
     int rc = LEAT_E_TIMEOUT;
     if (atomic_load(&r->guard.waiting)) {
@@ -88,13 +89,18 @@ static int next_wait(struct py_reader *r, uint64_t iteration, struct leat_batch 
     py_guard_lock_without_gil(&r->guard);
     const struct py_waiting outer = py_waiting;
     py_waiting = (struct py_waiting){r->consumer, &r->closing};
-    if (r->consumer)
-        rc = ask(r->consumer, iteration, SLICE_MS, batch, error);
+    if (!slice_ms)
+        rc = take(r, iteration, batch, error);
+    else if (r->consumer && iteration == PEEK)
+        rc = leat_consumer_peek(r->consumer, slice_ms, batch, error);
+    else if (r->consumer)
+        rc = leat_consumer_await(r->consumer, iteration, slice_ms, error);
     py_waiting = outer;
     py_guard_unlock(&r->guard);
     return rc;
 }
 
+/* The batch. A signal handler that raises while it is waited for leaves it to the next call. */
 static PyObject *get_batch(struct py_reader *r, uint64_t iteration)
 {
     struct leat_batch *batch = NULL;
@@ -103,13 +109,21 @@ static PyObject *get_batch(struct py_reader *r, uint64_t iteration)
         return raise_forked(r);
     if (py_guard_mine(&r->guard))
         return py_raise_within();
-    int rc = r->kind->asks ? LEAT_E_TIMEOUT : next_ready(r, iteration, &batch, &error);
+    int rc = r->kind->asks ? LEAT_E_TIMEOUT : take_ready(r, iteration, &batch, &error);
     while (rc == LEAT_E_TIMEOUT) {
         if (atomic_load(&r->closing))
             return raise_closed(r);
-        PY_WITHOUT_GIL(rc = next_wait(r, iteration, &batch, &error));
-        if (rc == LEAT_E_TIMEOUT && (PyErr_Occurred() || PyErr_CheckSignals()))
+        PY_WITHOUT_GIL(rc = ask(r, iteration, SLICE_MS, &batch, &error));
+        if (PyErr_Occurred() || PyErr_CheckSignals()) {
+            leat_batch_free(batch); /* that was peeked at */
             return NULL;
+        }
+        if ((rc == LEAT_OK || rc == LEAT_E_END) && iteration != PEEK) {
+            if (r->kind->asks)
+                PY_WITHOUT_GIL(rc = ask(r, iteration, 0, &batch, &error));
+            else
+                rc = take_ready(r, iteration, &batch, &error);
+        }
     }
     if (PyErr_Occurred()) { /* a signal handler's, with which no batch comes: py_waiting */
         leat_batch_free(batch);

@@ -371,7 +371,7 @@ static void begin(struct leat_reader *r, const struct leat_request *q)
     struct leat_loader *l = c->loader;
     c->inside++; /* so that a closing waits, also while the report is written, for which the lock is let go */
     l->callers.in_next++;
-    if (c != &l->consumer || q->peek)
+    if (c != &l->consumer || (q->peek && !q->await))
         return;
     if (l->trace.handed_out_ns)
         trace_consumer(l, LEAT_TRACE_STEP, l->trace.handed_out_ns, leat_clock_ns());
@@ -384,7 +384,7 @@ static int ready(struct leat_reader *r, const struct leat_request *q, struct lea
     const struct leat_loader *l = c->loader;
     if (l->closed || c->closed || leat_scheduler.stopping)
         return leat_fail(error, LEAT_E_CLOSED, c->closed ? "the consumer was closed" : "the loader was closed");
-    if (q->peek && l->delivery->numbers_rows)
+    if (q->peek && !q->await && l->delivery->numbers_rows)
         return leat_fail(error, LEAT_E_UNSUPPORTED,
                          "which batch comes next is known with in_order only: without it that is the one that is "
                          "ready");
@@ -394,10 +394,14 @@ static int ready(struct leat_reader *r, const struct leat_request *q, struct lea
 static int take(struct leat_reader *r, struct leat_request *q, struct leat_batch **out, struct leat_error *error)
 {
     struct leat_consumer *c = consumer_of(r);
-    const struct leat_counters *count = &c->loader->count;
-    const uint64_t before = count->raised;
-    int rc = c->loader->delivery->next(c, out, error);
-    q->raised = rc && count->raised != before;
+    struct leat_loader *l = c->loader;
+    const uint64_t before = l->count.raised;
+    if (q->await && l->delivery->numbers_rows) { /* cannot be peeked at */
+        int rc = leat_loader_plan_first(l, error);
+        return rc ? rc : l->delivery->is_due(l) ? LEAT_OK : LEAT_IO_PENDING;
+    }
+    int rc = l->delivery->next(c, out, error);
+    q->raised = rc && l->count.raised != before;
     return rc;
 }
 

@@ -119,7 +119,7 @@ static int check(struct leat_reader *r, const struct leat_request *q, struct lea
     int rc = r->kind->ready ? r->kind->ready(r, q, error) : LEAT_OK;
     if (rc && rc != LEAT_IO_PENDING)
         return rc;
-    if (!r->started && q->peek)
+    if (!r->started && q->peek && !q->await)
         return leat_fail(error, LEAT_E_INVALID, "no epoch has begun, of which this could be the next batch");
     if (!r->started || q->iteration != r->iteration)
         return leat_fail(error, LEAT_E_CLOSED, "a newer iteration of this %s has begun", r->kind->name);
@@ -137,11 +137,13 @@ static int find_next(struct leat_reader *r, struct leat_request *q, struct leat_
     if (!r->peeked) {
         const struct leat_stand before = stand_of(r);
         int rc = r->kind->take(r, q, &r->peeked, error);
-        if (rc)
+        if (rc || !r->peeked)
             return rc;
         r->behind = stand_of(r);
         go(r, &before);
     }
+    if (q->await)
+        return LEAT_OK;
     *out = r->peeked;
     if (q->peek) {
         leat_batch_retain(*out);
@@ -182,7 +184,7 @@ static int get(struct leat_reader *r, struct leat_request *q, int64_t timeout_ms
         return rc;
     q->deadline_ns = leat_clock_deadline(timeout_ms);
     q->interrupts = atomic_load(&r->interrupts);
-    q->iteration = q->peek ? r->iteration : q->iteration;
+    q->iteration = q->peek && !q->await ? r->iteration : q->iteration;
     q->epoch = r->epoch;
     q->step = r->step;
     if (r->kind->begin)
@@ -202,6 +204,13 @@ int leat_consumer_next(struct leat_consumer *c, uint64_t iteration, int64_t time
 int leat_consumer_peek(struct leat_consumer *c, int64_t timeout_ms, struct leat_batch **out, struct leat_error *error)
 {
     return get(leat_reader_of(c), &(struct leat_request){.peek = true}, timeout_ms, out, error);
+}
+
+int leat_consumer_await(struct leat_consumer *c, uint64_t iteration, int64_t timeout_ms, struct leat_error *error)
+{
+    struct leat_batch *none;
+    struct leat_request q = {.iteration = iteration, .peek = true, .await = true};
+    return get(leat_reader_of(c), &q, timeout_ms, &none, error);
 }
 
 void leat_consumer_interrupt(struct leat_consumer *c)

@@ -51,6 +51,7 @@ struct leat_request {
     uint64_t epoch, step; /* as it began */
     int64_t deadline_ns;
     bool peek;   /* to look at, without being handed it */
+    bool await;  /* a peek that nobody sees: only that the batch is there is asked */
     bool fresh;  /* nobody has peeked at it before */
     bool raised; /* the error is that of a batch, and is counted */
     bool waited;
@@ -69,7 +70,8 @@ struct leat_reader_kind {
     /* LEAT_IO_PENDING: no batch is handed out now. Errors end the call. */
     int (*ready)(struct leat_reader *reader, const struct leat_request *request, struct leat_error *error);
     /* The next batch of the running epoch if it is there, and goes behind it: LEAT_OK, LEAT_E_END, LEAT_IO_PENDING, or
-     * an error, after which it stands where it stood. */
+     * an error, after which it stands where it stood. LEAT_OK without a batch: one is there that can only be taken (if
+     * it is awaited). */
     int (*take)(struct leat_reader *reader, struct leat_request *request, struct leat_batch **out,
                 struct leat_error *error);
     /* Waits until it may be there. TIMEOUT (leat_reader_late), or another reason to give up. */

@@ -185,6 +185,49 @@ def test_a_signal_handler_runs_while_next_waits(records: Path, photos: Path) -> 
     assert run(records, photos, code) == "stopped\n"
 
 
+@pytest.mark.parametrize(
+    ("in_order", "reader"),
+    [
+        pytest.param(True, "loader", id="in-order"),
+        pytest.param(False, "loader", id="out-of-order"),
+        pytest.param(True, "loader.consumer(4, start='beginning')", id="consumer"),
+        pytest.param(True, "leat.attach(port.name, 4, start='beginning', framework='numpy')", id="attached"),
+    ],
+)
+def test_no_batch_is_lost_if_a_signal_handler_raises_as_it_comes(
+    in_order: bool, reader: str, records: Path, photos: Path
+) -> None:
+    """The source sends the signal before the rows that ``next`` waits for, and these come before the handler runs."""
+    code = f"""
+    class Stop(Exception): pass
+    class Source:
+        fields = {{"y": leat.field("int64")}}
+        sent = False
+        def __len__(self): return 64
+        def read(self, positions):
+            if not self.sent:
+                self.sent = True
+                asked.wait()
+                time.sleep(0.25)
+                os.kill(os.getpid(), signal.SIGALRM)
+            return {{"y": positions}}
+    def stop(*_): raise Stop
+    signal.signal(signal.SIGALRM, stop)
+    asked = threading.Event()
+    loader = leat.Loader(leat.from_source(Source()), 4, shuffle=True, framework="numpy", in_order={in_order})
+    if {reader!r}.startswith("leat.attach"):
+        port = leat.Port(loader, f"signals-{{os.getpid()}}")
+    it = iter({reader})
+    try:
+        asked.set()
+        next(it)
+    except Stop:
+        print("stopped")
+    print(sorted(p for batch in it for p in batch["y"].tolist()) == list(range(64)))
+    """
+    assert run(records, photos, code) == "stopped\nTrue\n"
+
+
 def test_closing_from_another_thread_ends_a_next_that_waits(photos: Path) -> None:
     loader = leat.Loader(
         leat.open(photos), 24, outputs={"image": [leat.ops.Decode(), leat.ops.Resize((4000, 4000))]}, framework="numpy"
