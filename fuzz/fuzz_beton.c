@@ -30,7 +30,7 @@ static void read_file(const uint8_t *data, size_t size)
     leat_beton_recognise(data, size);
     if (leat_io_from_memory("fuzz", data, size, &file, NULL))
         abort();
-    if (!leat_beton_read_layout(file, &l, NULL)) {
+    if (!leat_beton_read_layout(file, &options, &l, NULL)) {
         for (size_t i = 0; i < l.n_columns; i++)
             if (l.columns[i].at + 8 > l.row_bytes || l.columns[i].ndim > LEAT_MAX_DIMS)
                 abort();

@@ -331,7 +331,7 @@ static int load(struct beton *b, const struct leat_open_options *options, struct
     rc = rc ? rc : leat_wanted_check(options, error);
     rc = rc ? rc : leat_io_open(b->path, &b->file, error);
     rc = rc ? rc : leat_io_stamp(b->file, &b->stamp, &size, error);
-    rc = rc ? rc : leat_beton_read_layout(b->file, &b->layout, error);
+    rc = rc ? rc : leat_beton_read_layout(b->file, options, &b->layout, error);
     rc = rc ? rc : make_fields(b, options, error);
     rc = rc ? rc : find_index(b, options, error);
     rc = rc ? rc : find_rows(b, error);

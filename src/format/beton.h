@@ -71,8 +71,9 @@ struct leat_beton_layout {
 /* Whether the first n bytes are those of such a file. */
 bool leat_beton_recognise(const uint8_t *head, size_t n);
 /* Reads header and descriptions. `columns` is freed by the caller in any case. FORMAT: another version, a field of a
- * class of its own; UNFINISHED; CORRUPT; NOMEM; IO. */
-int leat_beton_read_layout(struct leat_io_file *file, struct leat_beton_layout *out, struct leat_error *error);
+ * class of its own of which the options do not say what it is; UNFINISHED; CORRUPT; NOMEM; IO. */
+int leat_beton_read_layout(struct leat_io_file *file, const struct leat_open_options *options,
+                           struct leat_beton_layout *out, struct leat_error *error);
 /* Finds all places and hashes, by a pass over all values. CORRUPT, NOMEM, IO, CANCELLED. */
 int leat_beton_index_make(struct leat_io_file *file, const struct leat_beton_layout *layout,
                           const struct leat_open_options *options, struct leat_places *out, struct leat_error *error);

@@ -11,8 +11,9 @@
 #include "format/beton.h"
 #include "format/npy.h"
 #include "format/raw_photos.h"
+#include "format/wanted.h"
 
-enum { HEADER = 24, DESCRIPTION = 1041, NAME = 16, DIMS = 32, ENTRY = 24, PIECE = 1 << 20 };
+enum { HEADER = 24, DESCRIPTION = 1041, NAME = 16, DIMS = 32, ENTRY = 24, OWN_CLASS = 255, PIECE = 1 << 20 };
 #define LEAST_PAGE (UINT32_C(1) << 21)
 /* Bytes between two looks at who waits. */
 #define LOOK (UINT64_C(64) << 20)
@@ -39,7 +40,7 @@ bool leat_beton_recognise(const uint8_t *head, size_t n)
     size_t length = 0;
     while (length < NAME && first[1 + length] >= ' ' && first[1 + length] < 127)
         length++;
-    bool padded = (*first <= LEAT_BETON_TENSOR || *first == 255) && length;
+    bool padded = (*first <= LEAT_BETON_TENSOR || *first == OWN_CLASS) && length;
     for (size_t i = length; i < NAME; i++)
         padded = padded && !first[1 + i];
     return padded;
@@ -74,17 +75,35 @@ static void read_array(const uint8_t *args, struct leat_beton_column *c)
     }
 }
 
+/* The class of FFCV's that a class of the user's own is derived from, by what the options say of the field. */
+static uint8_t type_said(const struct leat_open_options *options, const char *name)
+{
+    char field[LEAT_FIELD_NAME] = "";
+    const struct leat_field *wish;
+    leat_field_name_add(field, name, strlen(name));
+    if (!leat_wanted_find(options, field, &wish) || !leat_wanted_says(wish))
+        return OWN_CLASS;
+    if (wish->kind == LEAT_KIND_ARRAY && !wish->ndim)
+        return wish->dtype == LEAT_I64 ? LEAT_BETON_INT : wish->dtype == LEAT_F64 ? LEAT_BETON_FLOAT : OWN_CLASS;
+    return wish->kind == LEAT_KIND_IMAGE   ? LEAT_BETON_RGB
+           : wish->kind == LEAT_KIND_BYTES ? LEAT_BETON_BYTES
+           : wish->kind == LEAT_KIND_JSON  ? LEAT_BETON_JSON
+                                           : OWN_CLASS;
+}
+
 /* Columns as NumPy aligns them: numbers and the places of arrays to 8 bytes, the others not at all. */
-static int place_column(const struct leat_io_file *file, const uint8_t *d, uint64_t at, struct leat_beton_layout *l,
-                        struct leat_beton_column *c, unsigned *align, struct leat_error *error)
+static int place_column(const struct leat_io_file *file, const struct leat_open_options *options, const uint8_t *d,
+                        uint64_t at, struct leat_beton_layout *l, struct leat_beton_column *c, unsigned *align,
+                        struct leat_error *error)
 {
     static const uint8_t bytes[] = {8, 8, 13, 16, 8, 16, 8};
-    c->type = d[0];
     memcpy(c->name, d + 1, NAME);
-    if (c->type == 255)
+    c->type = d[0] == OWN_CLASS ? type_said(options, c->name) : d[0];
+    if (c->type == OWN_CLASS)
         return leat_fail_at(error, LEAT_E_FORMAT, file->path, (int64_t)at,
-                            "%s: the field \"%s\" is of a class of its own, whose values only that class reads, and "
-                            "behind which others cannot be found: write the file without it",
+                            "%s: the field \"%s\" is of a class of its own, behind which others cannot be found. If "
+                            "that is derived from one of FFCV's, and stores what it does, fields says which: "
+                            "\"image\" (RGBImageField), \"bytes\", \"json\", \"int64\" or \"float64\"",
                             file->path, c->name);
     if (c->type > LEAT_BETON_TENSOR)
         return damaged(file, at, "its type of field is none of FFCV's", error);
@@ -99,7 +118,8 @@ static int place_column(const struct leat_io_file *file, const uint8_t *d, uint6
     return LEAT_OK;
 }
 
-static int read_descriptions(struct leat_io_file *file, struct leat_beton_layout *l, struct leat_error *error)
+static int read_descriptions(struct leat_io_file *file, const struct leat_open_options *options,
+                             struct leat_beton_layout *l, struct leat_error *error)
 {
     const size_t n = l->n_columns * DESCRIPTION;
     unsigned align = 1;
@@ -108,13 +128,15 @@ static int read_descriptions(struct leat_io_file *file, struct leat_beton_layout
     int rc = bytes && l->columns ? leat_io_read(file, HEADER, n, bytes, error)
                                  : leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", file->path);
     for (size_t i = 0; i < l->n_columns && !rc; i++)
-        rc = place_column(file, bytes + i * DESCRIPTION, HEADER + i * DESCRIPTION, l, &l->columns[i], &align, error);
+        rc = place_column(file, options, bytes + i * DESCRIPTION, HEADER + i * DESCRIPTION, l, &l->columns[i], &align,
+                          error);
     leat_free(bytes);
     l->row_bytes = (l->row_bytes + align - 1) / align * align;
     return rc;
 }
 
-int leat_beton_read_layout(struct leat_io_file *file, struct leat_beton_layout *l, struct leat_error *error)
+int leat_beton_read_layout(struct leat_io_file *file, const struct leat_open_options *options,
+                           struct leat_beton_layout *l, struct leat_error *error)
 {
     uint8_t head[HEADER];
     uint64_t end;
@@ -141,7 +163,7 @@ int leat_beton_read_layout(struct leat_io_file *file, struct leat_beton_layout *
         return damaged(file, 4, "its size of pages is no power of two from 2 MiB on", error);
     if (l->table > file->size || (file->size - l->table) % ENTRY)
         return damaged(file, 16, "its table does not lie within it", error);
-    if ((rc = read_descriptions(file, l, error)))
+    if ((rc = read_descriptions(file, options, l, error)))
         return rc;
     if (!leat_mul_u64(l->samples, l->row_bytes, &end) || !leat_add_u64(end, l->rows, &end) || end > l->table ||
         l->samples > INT64_MAX)
@@ -382,7 +404,7 @@ bool leat_beton_index_fits(const struct leat_places *places, const struct leat_b
                 return false;
             const unsigned mode = leat_beton_mode(at.note);
             const uint64_t pixels = (uint64_t)leat_beton_width(at.note) * leat_beton_height(at.note);
-            if ((c->bytes && at.length != c->bytes) ||
+            if ((c->bytes && at.length != c->bytes) || (c->type != LEAT_BETON_RGB && at.note) ||
                 (c->type == LEAT_BETON_RGB && mode && (mode > 1 || at.length != 3 * pixels)))
                 return false;
         }

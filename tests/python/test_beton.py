@@ -87,6 +87,30 @@ def test_fields_choose_and_say_what_bytes_are(tmp_path: Path) -> None:
     assert "byte" in str(caught.value)
 
 
+def test_a_class_of_the_users_own_is_read_as_what_fields_says(tmp_path: Path) -> None:
+    photo = (1, 1, 1, b"abc")
+    kinds: dict[str, tuple[int, Any, Any]] = {
+        "image": (RGB, photo, None), "int64": (INT, 7, 7), "float64": (FLOAT, 2.5, 2.5), "bytes": (BYTES, b"xy", b"xy"),
+        "json": (JSON, b"[]\0", []),
+    }  # fmt: skip
+    for said, (kind, value, want) in kinds.items():
+        made = Made([("own", kind, b""), ("label", INT, b"")], [[value, i] for i in range(3)])
+        path = write(tmp_path / f"{said}.beton", made.put(24, "B", 255))
+        with pytest.raises(leat.FormatError, match=r'"own" is of a class of its own.*RGBImageField'):
+            leat.open(path, fields=["label"])
+        sample = leat.open(path, fields={"own": said, "label": None})[2]
+        assert sample["label"] == 2
+        if want is None:
+            assert sample["own"].tobytes() == b"abc"
+        else:
+            assert sample["own"] == want
+        with pytest.raises(leat.FormatError, match="class of its own"):
+            leat.open(path, fields={"own": leat.field("float32", (3,)), "label": None})
+        if said == "image":
+            with pytest.raises(leat.CorruptError, match="byte"):  # whatever index is kept
+                leat.open(path, fields={"own": "json", "label": None})
+
+
 def test_columns_are_found_as_numpy_aligns_them(tmp_path: Path) -> None:
     photo = (1, 1, 1, b"abc")
     values: dict[int, Any] = {RGB: photo, INT: 7, BYTES: b"xy", FLOAT: 2.5, JSON: b"[]\0"}

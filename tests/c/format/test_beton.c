@@ -83,7 +83,7 @@ TEST(places_and_hashes_are_those_of_the_values)
     uint8_t raw[LEAT_RAW_HEADER + PIXELS];
     assert_true(leat_beton_recognise(m.bytes, 4096));
     assert_int_equal(leat_io_from_memory("x.beton", m.bytes, m.n, &file, NULL), LEAT_OK);
-    assert_int_equal(leat_beton_read_layout(file, &l, NULL), LEAT_OK);
+    assert_int_equal(leat_beton_read_layout(file, &options, &l, NULL), LEAT_OK);
     assert_int_equal(l.row_bytes, ROW + 8);
     assert_int_equal(l.n_places, 4);
     assert_int_equal(leat_beton_index_make(file, &l, &options, &p, NULL), LEAT_OK);
