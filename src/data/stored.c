@@ -52,12 +52,25 @@ static int no_memory(struct leat_error *error)
     return leat_fail(error, LEAT_E_NOMEM, "no memory for rows of stored arrays");
 }
 
+struct copy {
+    void *to;
+    size_t bytes;
+};
+
+static void copy(void *user, const uint8_t *bytes)
+{
+    const struct copy *c = user;
+    memcpy(c->to, bytes, c->bytes);
+}
+
 /* Values, as those of the field. */
 static int read_values(const struct stored *s, uint64_t first, uint64_t n, uint8_t *to, struct scratch *t,
                        struct leat_error *error)
 {
     if (s->from == s->to)
-        return leat_chunked_read(s->values, first, n, to, error);
+        return leat_chunked_within(s->values, first, n, copy, &(struct copy){to, n * s->item})
+                   ? LEAT_OK
+                   : leat_chunked_read(s->values, first, n, to, error);
     if (!leat_grow(&t->raw, &t->raw_room, n * leat_dtype_size(s->from) + 1, 1))
         return no_memory(error);
     const int rc = leat_chunked_read(s->values, first, n, t->raw, error);
@@ -143,6 +156,24 @@ static uint64_t leave_out(struct scratch *t, uint64_t length)
     return n;
 }
 
+/* The row of columns in another order than theirs. */
+struct ordered {
+    const struct scratch *t;
+    size_t n_parts, n, item;
+    bool all;
+    uint8_t *to;
+};
+
+static void put_in_order(void *user, const uint8_t *values)
+{
+    const struct ordered *o = user;
+    const struct scratch *t = o->t;
+    if (o->n_parts)
+        leat_columns_turn(t->columns, t->places, o->n_parts, values, o->item, o->n, o->to);
+    else
+        leat_columns_put(t->words, t->columns, o->all ? NULL : t->places, values, o->item, o->n, o->to);
+}
+
 /* Columns that do not rise, or not all of which are kept: in order, with their values. */
 static int make_ordered(const struct stored *s, uint64_t sample, uint64_t length, bool all, struct scratch *t,
                         struct leat_values *out, size_t f, size_t i, struct leat_error *error)
@@ -150,8 +181,7 @@ static int make_ordered(const struct stored *s, uint64_t sample, uint64_t length
     const size_t n_words = leat_column_words((size_t)s->field.columns);
     if (!leat_grow(&t->places, &t->places_room, length + 1, sizeof *t->places) ||
         !leat_grow(&t->words, &t->words_room, n_words, sizeof *t->words) ||
-        (!t->bytes && !(t->bytes = leat_new_array(n_words, 64))) ||
-        !leat_grow(&t->values, &t->values_room, length * s->item + 1, 1))
+        (!t->bytes && !(t->bytes = leat_new_array(n_words, 64))))
         return no_memory(error);
     const size_t n_parts = all ? leat_columns_parts(t->columns, length, t->places) : 0;
     const uint64_t n = all ? length : leave_out(t, length);
@@ -163,12 +193,50 @@ static int make_ordered(const struct stored *s, uint64_t sample, uint64_t length
     uint8_t *to = leat_values_room(out, f, i, n * (s->item + sizeof(int32_t)));
     if (!to)
         return no_memory(error);
-    const int rc = read_values(s, (uint64_t)s->pointers[sample], length, t->values, t, error);
-    if (!rc && n_parts)
-        leat_columns_turn(t->columns, t->places, n_parts, t->values, s->item, n, to);
-    else if (!rc)
-        leat_columns_put(t->words, t->columns, all ? NULL : t->places, t->values, s->item, n, to);
+    struct ordered o = {.t = t, .n_parts = n_parts, .n = n, .item = s->item, .all = all, .to = to};
+    const uint64_t first = (uint64_t)s->pointers[sample];
+    if (s->from == s->to && leat_chunked_within(s->values, first, length, put_in_order, &o))
+        return LEAT_OK;
+    if (!leat_grow(&t->values, &t->values_room, length * s->item + 1, 1))
+        return no_memory(error);
+    const int rc = read_values(s, first, length, t->values, t, error);
+    if (!rc)
+        put_in_order(&o, t->values);
     return rc;
+}
+
+struct taking {
+    enum leat_dtype dtype;
+    uint64_t n, most, good;
+    int32_t *columns;
+};
+
+static void take(void *user, const uint8_t *stored)
+{
+    struct taking *k = user;
+    k->good = leat_columns_take(k->dtype, stored, k->n, k->most, k->columns);
+}
+
+/* The columns of a row as the file has them, in t->columns. */
+static int take_columns(const struct stored *s, uint64_t sample, uint64_t n, uint64_t most, struct scratch *t,
+                        struct leat_error *error)
+{
+    const uint64_t first = (uint64_t)s->pointers[sample];
+    struct taking k = {.dtype = s->column_dtype, .n = n, .most = most};
+    if (!leat_grow(&t->columns, &t->columns_room, n + 1, sizeof *t->columns))
+        return no_memory(error);
+    k.columns = t->columns;
+    if (leat_chunked_within(s->columns, first, n, take, &k) && k.good == n)
+        return LEAT_OK;
+    if (!leat_grow(&t->stored, &t->stored_room, n * leat_dtype_size(s->column_dtype) + 1, 1))
+        return no_memory(error);
+    const int rc = leat_chunked_read(s->columns, first, n, t->stored, error);
+    if (rc)
+        return rc;
+    take(&k, t->stored);
+    return k.good == n ? LEAT_OK
+                       : fail_column(s, sample, k.good, "is beyond the columns of the file",
+                                     stored_column(s, t->stored, k.good), error);
 }
 
 static int make_sparse(const struct stored *s, uint64_t sample, struct scratch *t, struct leat_values *out, size_t f,
@@ -179,16 +247,9 @@ static int make_sparse(const struct stored *s, uint64_t sample, struct scratch *
     bool all = true;
     if (n > most)
         return fail_length(s, sample, n, most, error);
-    if (!leat_grow(&t->stored, &t->stored_room, n * leat_dtype_size(s->column_dtype) + 1, 1) ||
-        !leat_grow(&t->columns, &t->columns_room, n + 1, sizeof *t->columns))
-        return no_memory(error);
-    int rc = leat_chunked_read(s->columns, first, n, t->stored, error);
+    const int rc = take_columns(s, sample, n, most, t, error);
     if (rc)
         return rc;
-    const uint64_t good = leat_columns_take(s->column_dtype, t->stored, n, most, t->columns);
-    if (good < n)
-        return fail_column(s, sample, good, "is beyond the columns of the file", stored_column(s, t->stored, good),
-                           error);
     for (uint64_t k = 0; k < n && s->map; k++) {
         t->columns[k] = s->map[t->columns[k]];
         all &= t->columns[k] >= 0;

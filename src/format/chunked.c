@@ -8,6 +8,7 @@
 
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -30,10 +31,10 @@ struct leat_chunked {
     const char **files;
     uint64_t *sizes;
     int64_t *times;
-    /* Opened when they are first needed, and set under `installing`. */
-    struct leat_io_file *open[OPEN_FILES];
+    /* Opened when they are first needed, and set under `installing`; a stamp before its file. */
+    _Atomic(struct leat_io_file *) open[OPEN_FILES];
     uint64_t stamps[OPEN_FILES];
-    struct leat_io_file *decoded; /* blocks; NULL until the first read, and of an array without chunks */
+    _Atomic(struct leat_io_file *) decoded; /* blocks; NULL until the first read, and of an array without chunks */
 };
 
 /* ---- the lock: nothing is called while it is held, so it may be taken before or after any other one ---------- */
@@ -55,24 +56,16 @@ static void start_once(void)
     pthread_atfork(before_fork, after_fork, after_fork);
 }
 
-static struct leat_io_file *installed(struct leat_io_file **at)
-{
-    pthread_mutex_lock(&installing);
-    struct leat_io_file *file = *at;
-    pthread_mutex_unlock(&installing);
-    return file;
-}
-
 /* Takes the file over. Returns the one that is there now: that of another thread, if it was quicker. */
-static struct leat_io_file *install(struct leat_io_file **at, struct leat_io_file *file, uint64_t *stamp_at,
+static struct leat_io_file *install(_Atomic(struct leat_io_file *) *at, struct leat_io_file *file, uint64_t *stamp_at,
                                     uint64_t stamp)
 {
     pthread_mutex_lock(&installing);
-    struct leat_io_file *const there = *at;
-    if (!there)
-        *at = file;
+    struct leat_io_file *const there = atomic_load(at);
     if (!there && stamp_at)
         *stamp_at = stamp;
+    if (!there)
+        atomic_store(at, file);
     pthread_mutex_unlock(&installing);
     if (there)
         leat_io_release(file);
@@ -114,7 +107,7 @@ static int file_of(struct leat_chunked *c, uint64_t i, struct leat_io_file **out
     uint64_t stamp, size;
     if (c->a.n_files > OPEN_FILES)
         return open_file(c, i, out, error);
-    struct leat_io_file *file = installed(&c->open[i]);
+    struct leat_io_file *file = atomic_load(&c->open[i]);
     if (!file) {
         int rc = open_file(c, i, &file, error);
         if (rc)
@@ -138,7 +131,7 @@ int leat_chunked_check(struct leat_chunked *c, struct leat_error *error)
         return LEAT_OK; /* each is compared when it is opened */
     for (uint64_t i = 0; i < c->a.n_files && !rc; i++) {
         uint64_t stamp, size;
-        struct leat_io_file *file = installed(&c->open[i]);
+        struct leat_io_file *file = atomic_load(&c->open[i]);
         if (!file)
             continue; /* likewise */
         rc = leat_io_stamp(file, &stamp, &size, error);
@@ -244,7 +237,7 @@ static int open_bands(struct leat_chunked *c, struct leat_io_file **out, struct 
 {
     const struct leat_blocks blocks = {
         .path = c->files[0], .n = c->grid[0], .starts = c->starts, .decode = decode_band, .once = true, .user = c};
-    if ((*out = installed(&c->decoded)))
+    if ((*out = atomic_load(&c->decoded)))
         return LEAT_OK;
     const int rc = leat_blocks_open(&blocks, out, error);
     if (!rc)
@@ -315,9 +308,17 @@ void leat_chunked_ahead(struct leat_chunked *c, uint64_t first, uint64_t n)
 
 void leat_chunked_expect(struct leat_chunked *c, uint64_t first, uint64_t n)
 {
-    const struct leat_io_file *file = c->a.n_chunks || !n ? NULL : installed(&c->open[0]);
+    const struct leat_io_file *file = c->a.n_chunks || !n ? NULL : atomic_load(&c->open[0]);
     if (file && first <= c->elements && n <= c->elements - first)
         leat_io_expect(file, c->a.offset + first * c->a.item, n * c->a.item);
+}
+
+bool leat_chunked_within(struct leat_chunked *c, uint64_t first, uint64_t n,
+                         void (*look)(void *user, const uint8_t *bytes), void *user)
+{
+    struct leat_io_file *file = c->a.n_chunks || c->a.n_filters || !n ? NULL : atomic_load(&c->open[0]);
+    return file && first <= c->elements && n <= c->elements - first &&
+           leat_io_within(file, c->a.offset + first * c->a.item, n * c->a.item, look, user);
 }
 
 uint64_t leat_chunked_elements(const struct leat_chunked *c)

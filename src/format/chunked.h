@@ -19,6 +19,9 @@ int leat_chunked_read(struct leat_chunked *array, uint64_t first, uint64_t n, vo
 void leat_chunked_ahead(struct leat_chunked *array, uint64_t first, uint64_t n);
 /* Elements [first, first + n) are read next: the processor is asked for them, if they are in memory. */
 void leat_chunked_expect(struct leat_chunked *array, uint64_t first, uint64_t n);
+/* As leat_io_within, for elements [first, first + n). */
+bool leat_chunked_within(struct leat_chunked *array, uint64_t first, uint64_t n,
+                         void (*look)(void *user, const uint8_t *bytes), void *user);
 /* Whether the files are those that were described, as far as the system shows. Errors: CHANGED, IO. */
 int leat_chunked_check(struct leat_chunked *array, struct leat_error *error);
 

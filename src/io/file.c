@@ -106,6 +106,12 @@ bool leat_io_expect(const struct leat_io_file *file, uint64_t offset, uint64_t l
     return file->backend->expect && file->backend->expect(file, offset, length);
 }
 
+bool leat_io_within(struct leat_io_file *file, uint64_t offset, uint64_t length,
+                    void (*look)(void *user, const uint8_t *bytes), void *user)
+{
+    return file->backend->within && file->backend->within(file, offset, length, look, user);
+}
+
 void leat_io_cancel(struct leat_io_request *request)
 {
     const struct leat_io_backend *backend = request->file->backend;

@@ -48,6 +48,9 @@ struct leat_io_backend {
     /* A read of these bytes is next. True: they will be copied out of memory, and the processor has been asked for
      * them. NULL: never. */
     bool (*expect)(const struct leat_io_file *file, uint64_t offset, uint64_t length);
+    /* As leat_io_within. NULL: never. */
+    bool (*within)(struct leat_io_file *file, uint64_t offset, uint64_t length,
+                   void (*look)(void *user, const uint8_t *bytes), void *user);
     /* A number that changes when the file's bytes do, as far as the system shows: a hash of size and times. NULL: it
      * says nothing. IO. */
     int (*stamp)(struct leat_io_file *file, uint64_t *stamp, uint64_t *size, struct leat_error *error);
@@ -105,6 +108,11 @@ void leat_io_cancel(struct leat_io_request *request);
 unsigned leat_io_pause_ms(int status, unsigned retry_after_ms, unsigned tries);
 /* As the backend's. */
 bool leat_io_expect(const struct leat_io_file *file, uint64_t offset, uint64_t length);
+/* Shows the bytes of a read where they lie, if it would only copy them out of memory: calls `look`, which runs guarded
+ * (io/guard.h), and may be abandoned or called on other bytes than the file's. False: what it did is of no meaning, or
+ * it was not called: read them. */
+bool leat_io_within(struct leat_io_file *file, uint64_t offset, uint64_t length,
+                    void (*look)(void *user, const uint8_t *bytes), void *user);
 /* Submits and waits, setting `done` and `user`. Returns the status; LEAT_E_CANCELLED, too, if it was interrupted
  * (leat_set_interrupt). */
 int leat_io_once(struct leat_io_request *request);

@@ -152,16 +152,25 @@ bool leat_pace_is_quick(const struct leat_io_pace *pace)
            !atomic_load_explicit(&pace->slow, memory_order_relaxed);
 }
 
+bool leat_pace_passes(struct leat_io_pace *pace)
+{
+    const unsigned turn = atomic_load_explicit(&pace->turn, memory_order_relaxed);
+    if (!leat_pace_is_quick(pace) || !(turn % MEASURED))
+        return false;
+    atomic_store_explicit(&pace->turn, turn + 1, memory_order_relaxed);
+    return true;
+}
+
 int leat_helpers_submit(struct leat_io_request *request, struct leat_io_pace *pace,
                         void (*run)(struct leat_io_request *request))
 {
     if (!atomic_load_explicit(&pace->slow, memory_order_relaxed)) {
-        const unsigned turn = atomic_load_explicit(&pace->turn, memory_order_relaxed);
-        atomic_store_explicit(&pace->turn, turn + 1, memory_order_relaxed);
-        if (leat_pace_is_quick(pace) && turn % MEASURED)
+        if (leat_pace_passes(pace)) {
             run(request);
-        else
+        } else {
+            atomic_fetch_add_explicit(&pace->turn, 1, memory_order_relaxed);
             run_measured(request, pace, run);
+        }
         return LEAT_OK;
     }
     struct errand *e = request->waits ? NULL : leat_alloc(sizeof *e);

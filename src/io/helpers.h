@@ -18,6 +18,9 @@ int leat_helpers_submit(struct leat_io_request *request, struct leat_io_pace *pa
                         void (*run)(struct leat_io_request *request));
 /* Whether reads of a place have hardly ever waited, as those of a file in the page cache. */
 bool leat_pace_is_quick(const struct leat_io_pace *pace);
+/* Whether the next read of such a place is not measured; it then counts as done, and its caller does it. False: it is
+ * left to leat_helpers_submit. */
+bool leat_pace_passes(struct leat_io_pace *pace);
 /* As the backend's `cancel`: a request that no thread has begun with ends at once. */
 void leat_helpers_cancel(struct leat_io_request *request);
 

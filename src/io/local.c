@@ -160,28 +160,55 @@ static bool copies(const struct local_file *f, uint64_t offset, uint64_t length)
            leat_pace_is_quick(&f->pace);
 }
 
+struct look {
+    const struct local_file *file;
+    uint64_t offset, length;
+    void (*look)(void *user, const uint8_t *bytes);
+    void *user;
+};
+
 /* A cut file ends with zeros in the mapping, up to the end of the page: zeros from the last byte on may be that. */
-static int copy_mapped(void *arg)
+static int look_at_mapped(void *arg)
 {
-    struct leat_io_request *r = arg;
-    const struct local_file *f = (const struct local_file *)r->file;
+    const struct look *k = arg;
+    const struct local_file *f = k->file;
     const uint8_t *map = atomic_load_explicit(&f->map, memory_order_acquire);
-    const uint64_t last = r->offset + r->length - 1, block = (last | (BLOCK - 1)) + 1;
+    const uint64_t last = k->offset + k->length - 1, block = (last | (BLOCK - 1)) + 1;
     uint64_t end = block < f->file.size ? block : f->file.size, zeros = last;
-    memcpy(r->buffer, map + r->offset, (size_t)r->length);
+    k->look(k->user, map + k->offset);
     end = end - last < LOOKED_AT ? end : last + LOOKED_AT;
     while (zeros < end && !map[zeros])
         zeros++;
     return zeros == end ? LEAT_E_CHANGED : LEAT_OK;
 }
 
+/* Whether what was looked at was there. */
+static bool look(struct look k)
+{
+    const int rc = leat_guarded(look_at_mapped, &k, NULL);
+    struct stat st;
+    return !rc ||
+           (rc == LEAT_E_CHANGED && !fstat(k.file->fd, &st) && (uint64_t)st.st_size >= k.offset + k.length);
+}
+
+static void copy(void *user, const uint8_t *bytes)
+{
+    const struct leat_io_request *r = user;
+    memcpy(r->buffer, bytes, (size_t)r->length);
+}
+
 static void run_mapped(struct leat_io_request *r)
 {
-    const struct local_file *f = (const struct local_file *)r->file;
-    const int rc = leat_guarded(copy_mapped, r, NULL);
-    struct stat st;
-    if (rc && (rc != LEAT_E_CHANGED || fstat(f->fd, &st) || (uint64_t)st.st_size < r->offset + r->length))
+    if (!look((struct look){(const struct local_file *)r->file, r->offset, r->length, copy, r}))
         run(r);
+}
+
+static bool local_within(struct leat_io_file *file, uint64_t offset, uint64_t length,
+                         void (*show)(void *user, const uint8_t *bytes), void *user)
+{
+    struct local_file *f = (struct local_file *)file;
+    return copies(f, offset, length) && leat_pace_passes(&f->pace) &&
+           look((struct look){f, offset, length, show, user});
 }
 
 static bool local_expect(const struct leat_io_file *file, uint64_t offset, uint64_t length)
@@ -273,6 +300,7 @@ const struct leat_io_backend leat_io_local = {.name = "local",
                                               .submit = local_submit,
                                               .cancel = leat_helpers_cancel,
                                               .expect = local_expect,
+                                              .within = local_within,
                                               .map = local_map,
                                               .stamp = local_stamp,
                                               .close = local_close};

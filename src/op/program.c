@@ -15,6 +15,9 @@
 /* The decoder's part of a stage's time is measured on every 16th photo: reading the clock for each row of each photo
  * would cost as much as normalising it. */
 #define DETAIL_EVERY 16
+/* Steps on one value that take less than so many ns on average: reading the clock would be a good part of them. */
+#define SHORT_NS 1000
+#define SHORT_EVERY 16 /* of which is measured */
 
 struct step_time {
     uint64_t ns, rows;
@@ -207,11 +210,19 @@ void leat_scratch_watch(struct leat_scratch *scratch, struct leat_watch watch)
     scratch->watch = watch;
 }
 
-/* Counts a step that began at `begin_ns` and has just ended, and tells the watch of it. */
+/* The time at which a step on one value begins; 0: it is one of many short ones, of which not each is measured. */
+static int64_t begin_step(const struct leat_scratch *scratch, const struct step_time *time)
+{
+    const bool passes = time->rows % SHORT_EVERY && time->rows > SHORT_EVERY && time->ns < time->rows * SHORT_NS;
+    return passes && !scratch->watch.step ? 0 : leat_clock_ns();
+}
+
+/* Counts a step that began at `begin_ns` and has just ended, and tells the watch of it. One that is not measured takes
+ * the mean of those before. */
 static uint64_t end_step(struct leat_scratch *scratch, struct step_time *time, const char *name, int64_t begin_ns,
                          uint64_t rows, uint64_t decode_ns)
 {
-    const uint64_t ns = (uint64_t)(leat_clock_ns() - begin_ns);
+    const uint64_t ns = begin_ns ? (uint64_t)(leat_clock_ns() - begin_ns) : time->ns / time->rows;
     time->ns += ns;
     time->rows += rows;
     if (scratch->watch.step)
@@ -312,7 +323,7 @@ static int apply_part(const struct leat_compiled *part, struct leat_scratch *scr
     if (part->path == LEAT_PATH_IMAGE)
         return apply_image(part, scratch, row, dst, error);
     const uint64_t elements = part->elements ? part->elements : n;
-    int64_t begin = leat_clock_ns();
+    const int64_t begin = begin_step(scratch, &scratch->times[part->first_time]);
     size_t channels = part->path == LEAT_PATH_TURN ? (size_t)leat_type_channels(&part->in) : 0;
     bool planes = part->in.layout == LEAT_LAYOUT_CHW;
     if (channels)
@@ -352,7 +363,7 @@ static int call_native(const struct leat_compiled *part, struct leat_scratch *sc
     struct step_time *time = &scratch->times[part->first_time + part->n_stages + part->face.decodes];
     const struct leat_use *use = part->native;
     const struct leat_op_class *class = use->op->class;
-    int64_t begin = leat_clock_ns();
+    const int64_t begin = begin_step(scratch, time);
     int rc = labels ? class->call_both(use, labels, part->face.name, row, row->data, row->length, dst, beside, error)
              : class->call ? class->call(use, part->face.name, row, row->data, row->length, dst, error)
                            : class->call_some(use, part->face.name, row, row->data, row->length, dst, n, error);
@@ -656,7 +667,7 @@ int leat_program_apply_ragged(const struct leat_program *program, size_t output,
     if (c->path == LEAT_PATH_NATIVE)
         return apply_native(c, scratch, row, dst, error);
     scratch->steps = c->in_bytes ? row->length / c->in_bytes : 0; /* bounded are then other variants of the program */
-    int64_t begin = leat_clock_ns();
+    const int64_t begin = begin_step(scratch, &scratch->times[c->first_time]);
     uint64_t n = row->length / leat_dtype_size(c->in.dtype);
     if (row->info.form == LEAT_FORM_FAST)
         rc = apply_restored(c, row, dst, error);

@@ -195,6 +195,74 @@ TEST(columns_that_do_not_rise_are_put_in_order)
     }
 }
 
+static uint64_t row_with(int64_t n)
+{
+    uint64_t i = 0;
+    while (pointers[i + 1] - pointers[i] < n)
+        i++;
+    return i;
+}
+
+/* Arrays that are not in chunks, of which enough was read that the rest is taken out of their mapping. */
+static struct leat_dataset *open_warm(void)
+{
+    rows.values.n_chunks = column_array.n_chunks = 0;
+    struct leat_dataset *d = open_rows();
+    for (uint64_t i = 0; i < ROWS; i++)
+        assert_true(row_is_good(d, i));
+    return d;
+}
+
+TEST(rows_of_arrays_without_chunks_are_those_of_arrays_in_chunks)
+{
+    for (size_t t = 0; t < sizeof column_dtypes / sizeof *column_dtypes; t++)
+        for (unsigned way = 0; way < 4; way++) {
+            make_matrix(items[t], column_dtypes[t]);
+            if (way % 2)
+                turn_columns();
+            write_files(items[t], column_dtypes[t]);
+            if (way / 2)
+                make_map();
+            struct leat_dataset *d = open_warm();
+            for (uint64_t i = 0; i < ROWS; i++)
+                assert_true(row_is_good(d, i));
+            close_rows(d);
+        }
+}
+
+TEST(a_column_that_becomes_wrong_in_a_mapped_array_breaks_its_row_alone)
+{
+    for (unsigned turned = 0; turned < 2; turned++) {
+        struct leat_error error;
+        struct leat_value value;
+        make_matrix(LEAT_F32, LEAT_I32);
+        if (turned)
+            turn_columns();
+        write_files(LEAT_F32, LEAT_I32);
+        struct leat_dataset *d = open_warm();
+        const uint64_t i = row_with(5), at = (uint64_t)pointers[i] + 3;
+        const int32_t wrong = COLUMNS;
+        FILE *f = fopen(paths[1], "r+b");
+        assert_non_null(f);
+        assert_int_equal(fseek(f, (long)(at * 4), SEEK_SET), 0);
+        assert_int_equal(fwrite(&wrong, 4, 1, f), 1);
+        fclose(f);
+        const int rc = leat_dataset_read(d, i, 0, &value, &error);
+        assert_true(rc == LEAT_E_DECODE || rc == LEAT_E_CHANGED); /* by its time, if that has gone on */
+        close_rows(d);
+        rows.values.times = column_array.times = NULL;
+        d = open_rows();
+        for (unsigned pass = 0; pass < 3; pass++) {
+            assert_int_equal(leat_dataset_read(d, i, 0, &value, &error), LEAT_E_DECODE);
+            assert_non_null(strstr(error.message, "value 3 (byte"));
+            assert_int_equal(error.offset, at * 4);
+            for (uint64_t k = 0; k < ROWS; k++)
+                assert_true(k == i || row_is_good(d, k));
+        }
+        close_rows(d);
+    }
+}
+
 TEST(a_map_that_takes_nothing_gives_empty_rows)
 {
     make_matrix(LEAT_F32, LEAT_I32);
@@ -219,14 +287,6 @@ static void assert_broken(uint64_t i, const char *text)
     if (!strstr(error.message, text))
         fail_msg("\"%s\" is not in \"%s\"", text, error.message);
     close_rows(d);
-}
-
-static uint64_t row_with(int64_t n)
-{
-    uint64_t i = 0;
-    while (pointers[i + 1] - pointers[i] < n)
-        i++;
-    return i;
 }
 
 TEST(a_column_beyond_those_of_the_file_breaks_its_row_alone)

@@ -195,6 +195,59 @@ TEST(zeros_of_a_mapped_file_are_read_as_they_are)
     leat_io_release(file);
 }
 
+struct seen {
+    uint8_t bytes[100];
+    size_t n;
+    unsigned calls;
+};
+
+static void see(void *user, const uint8_t *bytes)
+{
+    struct seen *s = user;
+    s->calls++;
+    memcpy(s->bytes, bytes, s->n);
+}
+
+/* One in some reads is left to leat_io_read, which measures it. */
+static bool within(struct leat_io_file *file, uint64_t at, struct seen *s)
+{
+    return leat_io_within(file, at, s->n, see, s) || leat_io_within(file, at, s->n, see, s) ||
+           (leat_io_read(file, at, s->n, s->bytes, NULL) == LEAT_OK && leat_io_within(file, at, s->n, see, s));
+}
+
+TEST(bytes_are_shown_where_they_lie_if_a_read_would_copy_them)
+{
+    char where[PATH_MAX + 16];
+    struct leat_error error;
+    const uint8_t *parts = fill_parts(1);
+    struct seen s = {.n = 100};
+    struct leat_io_file *file = open_warm(where, parts);
+    unsigned shown = 0;
+    for (uint64_t at = 0; at + 100 <= (uint64_t)PART * PARTS; at += 977) {
+        if (leat_io_within(file, at, 100, see, &s)) {
+            assert_memory_equal(s.bytes, parts + at, 100);
+            shown++;
+        } else {
+            assert_ok(leat_io_read(file, at, 100, s.bytes, &error));
+            assert_memory_equal(s.bytes, parts + at, 100);
+        }
+    }
+    assert_int_equal(s.calls, shown);
+    assert_true(shown > PART * PARTS / 977 / 2); /* but for those that are measured */
+    assert_false(leat_io_within(file, PART * PARTS - 99, 100, see, &s));
+    assert_false(leat_io_within(file, 0, 40000, see, &s));
+    assert_int_equal(s.calls, shown);
+    assert_int_equal(truncate(where, PART * 4 + 50), 0);
+    assert_true(within(file, PART * 4 - 60, &s)); /* it is there */
+    assert_false(within(file, PART * 4, &s));     /* zeros behind its end */
+    assert_false(within(file, PART * 6, &s));     /* a fault */
+    assert_int_equal(leat_io_read(file, PART * 4, 100, s.bytes, &error), LEAT_E_CORRUPT);
+    leat_io_release(file);
+    assert_ok(leat_io_from_memory("memory", parts, 200, &file, &error));
+    assert_false(leat_io_within(file, 0, 100, see, &s)); /* of a backend that shows nothing */
+    leat_io_release(file);
+}
+
 TEST(an_empty_file_opens_reads_and_maps)
 {
     struct leat_error error;
