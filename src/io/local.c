@@ -187,8 +187,7 @@ static bool look(struct look k)
 {
     const int rc = leat_guarded(look_at_mapped, &k, NULL);
     struct stat st;
-    return !rc ||
-           (rc == LEAT_E_CHANGED && !fstat(k.file->fd, &st) && (uint64_t)st.st_size >= k.offset + k.length);
+    return !rc || (rc == LEAT_E_CHANGED && !fstat(k.file->fd, &st) && (uint64_t)st.st_size >= k.offset + k.length);
 }
 
 static void copy(void *user, const uint8_t *bytes)
