@@ -28,6 +28,7 @@
 #include "io/file.h"
 #include "io/guard.h"
 #include "io/helpers.h"
+#include "io/warm.h"
 
 LEAT_REPLACEABLE ssize_t leat_io_pread(int fd, void *buffer, size_t bytes, off_t offset)
 {
@@ -50,7 +51,8 @@ struct local_file {
     struct leat_io_pace pace;
     _Atomic(uint8_t *) map;
     _Atomic uint64_t bytes_read; /* in all; not counted on once there are enough */
-    char path[];                 /* one allocation per open file: folders open one per sample */
+    struct leat_warm warm;
+    char path[]; /* one allocation per open file: folders open one per sample */
 };
 
 enum { SOON_MS = 20, MAX_READ = 1 << 30 };
@@ -230,6 +232,7 @@ static int local_submit(struct leat_io_file *file, struct leat_io_request *reque
     const uint64_t bytes = atomic_load_explicit(&f->bytes_read, memory_order_relaxed);
     if (bytes < file->size)
         atomic_store_explicit(&f->bytes_read, bytes + request->length, memory_order_relaxed); /* one may get lost */
+    leat_warm_asked(file, &f->warm, &f->pace, request->length);
     return leat_helpers_submit(request, &f->pace, run);
 }
 
@@ -286,6 +289,7 @@ static void local_close(struct leat_io_file *file)
 {
     struct local_file *f = (struct local_file *)file;
     uint8_t *map = atomic_load(&f->map);
+    leat_warm_end(file, &f->warm);
     if (map) {
         leat_guard_remove(map, (size_t)file->size);
         munmap(map, (size_t)file->size);

@@ -1,0 +1,35 @@
+/*
+ * Cold files of short rows. Rows in random order cost a read each, and a disk, above all one on a network, makes a few
+ * thousand reads a second, of whatever length: such a file comes at a fraction of the rate of long reads. Once reads of
+ * a file have waited, a thread of the process therefore goes through it by long reads, beside those that are asked for,
+ * and brings it into the page cache:
+ *
+ *     asked for      .   .  . .    .  .       .  .      go on as before, and find more and more in memory
+ *     warmed         =====>|            |=========      once; from a place on that differs between processes
+ *
+ * Only files that memory holds, and only so far as what is asked for makes it worth: whoever reads a few rows of a
+ * large file causes no more than a few times their bytes to be read.
+ */
+#ifndef LEAT_IO_WARM_H
+#define LEAT_IO_WARM_H
+
+#include <stdatomic.h>
+
+#include "io/file.h"
+
+/* Of one file; all zero at first. */
+struct leat_warm {
+    _Atomic uint64_t asked; /* bytes of the reads that may have waited */
+    _Atomic uint64_t done;  /* bytes that were warmed */
+    _Atomic unsigned reads;
+    _Atomic bool active;  /* a thread has it, or will have */
+    _Atomic bool counted; /* its size is part of all that is warmed */
+};
+
+/* A read of the file is about to be made, at a place whose reads may wait. Any thread. */
+void leat_warm_asked(struct leat_io_file *file, struct leat_warm *warm, const struct leat_io_pace *pace,
+                     uint64_t length);
+/* The file is closed. */
+void leat_warm_end(const struct leat_io_file *file, struct leat_warm *warm);
+
+#endif

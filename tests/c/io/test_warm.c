@@ -1,0 +1,210 @@
+/* Files whose short reads wait are brought into memory by long ones, once, and only as far as that is worth it. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../files.h"
+#include "../test.h"
+#include "io/file.h"
+
+enum { PIECE = 1 << 20, PIECES = 40, BYTES = PIECE * PIECES - 1234, ROW = 4096, PATIENCE = 2000 };
+
+static char folder[64], path[PATH_MAX];
+static uint8_t *bytes;
+
+/* Short reads wait so long. Long ones do not, and how often each place was read is counted. */
+static _Atomic unsigned pause_us, n_long, n_twice;
+static _Atomic uint8_t seen[PIECES];
+
+static ssize_t disk_pread(int fd, void *buffer, size_t n, off_t offset)
+{
+    if (n < PIECE) {
+        const unsigned us = atomic_load(&pause_us);
+        if (us)
+            usleep(us);
+    } else {
+        atomic_fetch_add(&n_long, 1);
+        atomic_fetch_add(&n_twice, atomic_fetch_add(&seen[offset / PIECE], 1) > 0);
+    }
+    return pread(fd, buffer, n, offset);
+}
+
+static struct leat_io_file *open_cold(unsigned us)
+{
+    struct leat_io_file *file;
+    struct leat_error error;
+    test_pread = disk_pread;
+    atomic_store(&pause_us, us);
+    atomic_store(&n_long, 0);
+    atomic_store(&n_twice, 0);
+    for (size_t i = 0; i < PIECES; i++)
+        atomic_store(&seen[i], 0);
+    assert_ok(leat_io_open(path, &file, &error));
+    return file;
+}
+
+static void close_cold(struct leat_io_file *file)
+{
+    leat_io_release(file);
+    test_pread = pread;
+}
+
+static void read_rows(struct leat_io_file *file, unsigned n, uint64_t length)
+{
+    static uint8_t got[256 << 10];
+    struct leat_error error;
+    for (unsigned i = 0; i < n; i++) {
+        const uint64_t at = (uint64_t)i * 7919 * ROW % (BYTES - length);
+        assert_ok(leat_io_read(file, at, length, got, &error));
+        assert_memory_equal(got, bytes + at, length);
+    }
+}
+
+static void wait_for_long(unsigned n)
+{
+    for (unsigned i = 0; atomic_load(&n_long) < n; i++) {
+        assert_true(i < PATIENCE);
+        usleep(10000);
+    }
+}
+
+static unsigned open_descriptors(void)
+{
+    unsigned n = 0;
+    for (int fd = 0; fd < 256; fd++)
+        n += fcntl(fd, F_GETFD) != -1;
+    return n;
+}
+
+static void wait_for_descriptors(unsigned n)
+{
+    for (unsigned i = 0; open_descriptors() != n; i++) {
+        assert_true(i < PATIENCE);
+        usleep(10000);
+    }
+}
+
+/* First: the variable is looked at once in a process. */
+TEST(it_is_turned_off_by_a_variable)
+{
+    const pid_t child = fork();
+    if (!child) {
+        setenv("LEAT_READ_AHEAD", "0", 1);
+        struct leat_io_file *file = open_cold(2000);
+        read_rows(file, 400, ROW);
+        usleep(50000);
+        _exit(atomic_load(&n_long) ? 1 : 0);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+TEST(a_file_whose_short_reads_wait_is_read_as_a_whole_once)
+{
+    const unsigned before = open_descriptors();
+    struct leat_io_file *file = open_cold(2000);
+    read_rows(file, 400, ROW);
+    wait_for_long(PIECES);
+    read_rows(file, 100, ROW);
+    wait_for_descriptors(before + 1); /* the thread has let go of it */
+    assert_int_equal(atomic_load(&n_long), PIECES);
+    assert_int_equal(atomic_load(&n_twice), 0);
+    close_cold(file);
+    assert_int_equal(open_descriptors(), before);
+}
+
+TEST(quick_reads_and_long_ones_warm_nothing)
+{
+    struct leat_io_file *file = open_cold(0);
+    read_rows(file, 2000, ROW);
+    atomic_store(&pause_us, 2000);
+    read_rows(file, 100, 200 << 10);
+    usleep(50000);
+    assert_int_equal(atomic_load(&n_long), 0);
+    close_cold(file);
+}
+
+TEST(whoever_reads_little_causes_a_few_times_as_much_to_be_read)
+{
+    const unsigned before = open_descriptors();
+    struct leat_io_file *file = open_cold(2000);
+    read_rows(file, 150, ROW);
+    wait_for_descriptors(before + 1); /* given up, for now */
+    const unsigned little = atomic_load(&n_long);
+    assert_in_range(little, 1, 150 * ROW * 32 / PIECE + 1);
+    read_rows(file, 400, ROW);
+    wait_for_long(PIECES);
+    assert_int_equal(atomic_load(&n_twice), 0); /* it went on */
+    close_cold(file);
+    wait_for_descriptors(before);
+}
+
+TEST(a_file_that_is_closed_is_let_go_of)
+{
+    const unsigned before = open_descriptors();
+    struct leat_io_file *file = open_cold(2000);
+    read_rows(file, 150, ROW);
+    wait_for_long(1);
+    close_cold(file);
+    wait_for_descriptors(before);
+    assert_true(atomic_load(&n_long) < PIECES);
+}
+
+TEST(what_memory_does_not_hold_is_not_warmed)
+{
+    char large[PATH_MAX + 16];
+    struct leat_error error;
+    struct leat_io_file *file;
+    uint8_t got[ROW];
+    snprintf(large, sizeof large, "%s/large", folder);
+    files_write(folder, "large", bytes, ROW);
+    assert_int_equal(truncate(large, (off_t)(leat_memory_allowed() / 2 + PIECE)), 0);
+    leat_io_release(open_cold(2000));
+    assert_ok(leat_io_open(large, &file, &error));
+    for (uint64_t i = 0; i < 100; i++)
+        assert_ok(leat_io_read(file, i * PIECE, ROW, got, &error));
+    usleep(50000);
+    assert_int_equal(atomic_load(&n_long), 0);
+    close_cold(file);
+}
+
+TEST(a_child_of_a_fork_warms_its_own_files)
+{
+    struct leat_io_file *mine = open_cold(2000);
+    read_rows(mine, 150, ROW);
+    const pid_t child = fork();
+    if (!child) {
+        struct leat_io_file *file = open_cold(2000);
+        read_rows(file, 400, ROW);
+        for (unsigned i = 0; i < PATIENCE && atomic_load(&n_long) < PIECES; i++)
+            usleep(10000);
+        _exit(atomic_load(&n_long) == PIECES ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    close_cold(mine);
+}
+
+static int make(void **state)
+{
+    files_folder(folder);
+    bytes = malloc(BYTES);
+    for (size_t i = 0; i < BYTES; i++)
+        bytes[i] = (uint8_t)(i * 2654435761u >> 24);
+    files_write(folder, "rows", bytes, BYTES);
+    snprintf(path, sizeof path, "%s/rows", folder);
+    return 0;
+}
+
+static int clean(void **state)
+{
+    files_remove(folder);
+    free(bytes);
+    return 0;
+}
+
+TEST_MAIN_IN(make, clean)
