@@ -116,23 +116,26 @@ static int locate_extents(struct leat_job *j, const struct leat_feed *feed, cons
 static int locate_values(struct leat_job *j, const struct leat_feed *feed, enum leat_storage storage, uint8_t if_mapped,
                          const struct leat_sample_ref *refs, struct leat_job_value *v, size_t n, size_t *failed)
 {
+    static const struct leat_job_value empty;
     const struct leat_job_context *c = j->context;
     const size_t next = c->n_slots;
     const bool lengths = !j->target.outputs && feed->computed && feed->known;
-    const struct leat_job_value one = {.feed = feed,
-                                       .way = storage == LEAT_STORAGE_COMPUTED ? LEAT_VALUE_COMPUTED
-                                              : storage == LEAT_STORAGE_MAPPED ? if_mapped
-                                                                               : LEAT_VALUE_NONE,
-                                       .field = feed->field,
-                                       .extent.length = feed->value_bytes};
+    const uint8_t way = storage == LEAT_STORAGE_COMPUTED ? LEAT_VALUE_COMPUTED
+                        : storage == LEAT_STORAGE_MAPPED ? if_mapped
+                                                         : LEAT_VALUE_NONE;
     for (size_t k = 0; k < n; k++) {
-        v[k * next] = one;
-        v[k * next].ref = refs[k];
+        struct leat_job_value *const at = &v[k * next];
+        *at = empty; /* and then its fields: one that is put together first takes longer to copy */
+        at->feed = feed;
+        at->way = way;
+        at->ref = refs[k];
+        at->field = feed->field;
+        at->extent.length = feed->value_bytes;
         const uint64_t length =
-            lengths && one.way == LEAT_VALUE_COMPUTED ? leat_ref_length(&refs[k], feed->field) : UINT64_MAX;
+            lengths && way == LEAT_VALUE_COMPUTED ? leat_ref_length(&refs[k], feed->field) : UINT64_MAX;
         if (length <= feed->known) {
-            v[k * next].way = LEAT_VALUE_KNOWN;
-            v[k * next].extent.length = length;
+            at->way = LEAT_VALUE_KNOWN;
+            at->extent.length = length;
         }
     }
     if (storage != LEAT_STORAGE_EXTENT)

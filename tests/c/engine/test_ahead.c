@@ -18,7 +18,7 @@ struct computer {
     pthread_t caller;        /* which helps, and would hang for ever */
     _Atomic int interrupted; /* the n-th call from now on is, as by Ctrl-C; of a loader with one thread */
     _Atomic bool hangs;      /* until the call is cancelled */
-    _Atomic uint64_t calls, samples, most, cancelled;
+    _Atomic uint64_t calls, samples, most, hung, cancelled;
 };
 
 static int put(struct leat_values *out, size_t f, size_t i, size_t which, uint64_t id, uint64_t large)
@@ -46,7 +46,9 @@ static int compute(void *user, const size_t *which, size_t n_fields, const uint6
         ;
     if (c->interrupted && c->interrupted-- == 1)
         return leat_fail(error, LEAT_E_CANCELLED, "it was interrupted");
-    while (c->hangs && !pthread_equal(pthread_self(), c->caller))
+    const bool hangs = c->hangs && !pthread_equal(pthread_self(), c->caller);
+    c->hung += hangs;
+    while (hangs)
         if (leat_values_cancelled(out)) {
             c->cancelled++;
             return leat_fail(error, LEAT_E_CANCELLED, "nobody wants it");
@@ -256,7 +258,15 @@ TEST(a_call_that_nobody_wants_any_more_is_cancelled)
     struct computer c = {.bad = UINT64_MAX, .caller = pthread_self()};
     struct leat_dataset *d = computed(&c, 2, N, true);
     struct leat_loader_options options = one_epoch();
-    for (int times = 0; times < 20; times++) {
+    c.hangs = true;
+    struct leat_loader *first = test_loader(d, &options);
+    test_start(first);
+    while (!c.hung) /* a thread makes batches ahead */
+        usleep(1000);
+    leat_loader_close(first);
+    assert_int_equal(c.cancelled, c.hung);
+    c.hangs = false;
+    for (int times = 0; times < 20; times++) { /* and wherever a call happens to be */
         struct leat_loader *loader = test_loader(d, &options);
         const uint64_t iteration = test_start(loader);
         for (int i = 0; i < times; i++)
@@ -271,7 +281,7 @@ TEST(a_call_that_nobody_wants_any_more_is_cancelled)
         leat_loader_close(loader); /* else this would hang */
         c.hangs = false;
     }
-    assert_true(c.cancelled > 0);
+    assert_int_equal(c.cancelled, c.hung);
     leat_dataset_release(d);
 }
 
