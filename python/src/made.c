@@ -22,6 +22,7 @@
 #include <time.h>
 
 enum { SLICE_NS = 100000000 };
+#define SHORT_TIMEOUT_S 1.0 /* below, a call is for samples of one batch: one for many would take too long */
 
 struct job {
     struct job *next;
@@ -720,7 +721,7 @@ PyObject *py_source_make(PyObject *module, PyObject *args)
         free(s);
         return py_raise(&error);
     }
-    if (!rows)
+    if (!rows && !(timeout_s > 0 && timeout_s < SHORT_TIMEOUT_S))
         leat_dataset_ask_many(handle, &error);
     pthread_mutex_lock(&lock);
     s->next = sources;

@@ -279,6 +279,22 @@ def test_what_cannot_be_zipped_says_why(records: Path, parts: Any, kind: type[Ex
         leat.zip(**parts(leat.open(records)))
 
 
+def test_a_short_timeout_is_for_calls_of_one_batch() -> None:
+    most = {}
+    for timeout in (None, 0.5):
+        calls: list[int] = []
+
+        class Source(Numbers):
+            def read(self, positions: Any) -> dict[str, Any]:
+                calls.append(len(positions))  # noqa: B023
+                return super().read(positions)
+
+        loader = leat.Loader(leat.from_source(Source(), timeout_s=timeout), 4, framework="numpy", epochs=1)
+        assert sum(len(batch["y"]) for batch in loader) == N
+        most[timeout] = max(calls)
+    assert most[None] > 4 >= most[0.5]
+
+
 def test_what_is_zipped_with_itself_is_computed_once() -> None:
     asked: list[int] = []
 
