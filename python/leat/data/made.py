@@ -182,7 +182,8 @@ def from_source(source: Source, *, timeout_s: float | None = None) -> Dataset:
     `read` is called in a thread of its own, in one call at a time, while batches are made ahead. A loader asks for the
     samples of several batches in one call, of up to 512 positions: as many as a sixteenth of its budget holds, if all
     are as large as the largest so far, and as a call takes a tenth of a second for. A batch then waits for the other
-    samples of its call. With a `timeout_s` below 1 a call is for samples of one batch. Nothing is pickled. A data set of a source pickles as the source does.
+    samples of its call. With a `timeout_s` below 1 a call is for samples of one batch. Nothing is pickled. A data set
+    of a source pickles as the source does.
 
     Errors: an exception of `read` breaks only the sample that raises it by itself (:class:`leat.BrokenSampleError`,
     with the exception as cause), and the loader's ``on_error`` applies. It does not apply to values that do not fit
