@@ -23,12 +23,12 @@
 #include "io/helpers.h"
 #include "io/local.h"
 
-/* Longer reads gain little: a disk of 3,000 reads a second has 375 MB/s by reads of 128 KiB. */
+/* Longer reads gain little: a disk of 3,000 reads a second has 375 MB/s by reads of 128 KiB. As much is warmed for each
+ * read that is asked for. */
 #define SHORT (UINT64_C(128) << 10)
 #define PIECE (UINT64_C(1) << 20)
 enum {
     MANY = 32,    /* reads of a file that may have waited */
-    AHEAD = 32,   /* times the bytes that were asked for */
     REST_MS = 10, /* of a file that is so far ahead, ... */
     PATIENCE_MS = 2000,
 };
@@ -102,7 +102,7 @@ static enum progress warm_piece(struct errand *e, void *buffer)
                    first = leat_hash64(&(uint64_t){(uint64_t)getpid()}, sizeof(uint64_t)) % pieces;
     if (done >= pieces * PIECE || atomic_load(&e->file->references) == 1)
         return IS_DONE;
-    if (done > atomic_load(&w->asked) * AHEAD)
+    if (done > atomic_load(&w->reads) * SHORT)
         return WAITS;
     const uint64_t at = (first + done / PIECE) % pieces * PIECE;
     if (leat_io_pread(e->fd, buffer, PIECE, (off_t)at) <= 0)
@@ -214,7 +214,6 @@ void leat_warm_asked(struct leat_io_file *file, struct leat_warm *w, const struc
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     if (length > SHORT || file->size <= PIECE || leat_pace_is_quick(pace))
         return;
-    atomic_fetch_add_explicit(&w->asked, length, memory_order_relaxed);
     if (atomic_fetch_add_explicit(&w->reads, 1, memory_order_relaxed) < MANY ||
         atomic_load_explicit(&w->done, memory_order_relaxed) >= file->size || atomic_exchange(&w->active, true))
         return;

@@ -7,8 +7,8 @@
  *     asked for      .   .  . .    .  .       .  .      go on as before, and find more and more in memory
  *     warmed         =====>|            |=========      once; from a place on that differs between processes
  *
- * Only files that memory holds, and only so far as what is asked for makes it worth: whoever reads a few rows of a
- * large file causes no more than a few times their bytes to be read.
+ * Only files that memory holds, and only so far as what is asked for makes it worth: 128 KiB for each read, which is
+ * about what a disk has in the time of one. So whoever reads a few rows of a large file causes little more to be read.
  */
 #ifndef LEAT_IO_WARM_H
 #define LEAT_IO_WARM_H
@@ -19,11 +19,10 @@
 
 /* Of one file; all zero at first. */
 struct leat_warm {
-    _Atomic uint64_t asked; /* bytes of the reads that may have waited */
+    _Atomic uint64_t reads; /* that may have waited */
     _Atomic uint64_t done;  /* bytes that were warmed */
-    _Atomic unsigned reads;
-    _Atomic bool active;  /* a thread has it, or will have */
-    _Atomic bool counted; /* its size is part of all that is warmed */
+    _Atomic bool active;    /* a thread has it, or will have */
+    _Atomic bool counted;   /* its size is part of all that is warmed */
 };
 
 /* A read of the file is about to be made, at a place whose reads may wait. Any thread. */

@@ -93,7 +93,7 @@ TEST(it_is_turned_off_by_a_variable)
     if (!child) {
         setenv("LEAT_READ_AHEAD", "0", 1);
         struct leat_io_file *file = open_cold(2000);
-        read_rows(file, 400, ROW);
+        read_rows(file, 600, ROW);
         usleep(50000);
         _exit(atomic_load(&n_long) ? 1 : 0);
     }
@@ -106,7 +106,7 @@ TEST(a_file_whose_short_reads_wait_is_read_as_a_whole_once)
 {
     const unsigned before = open_descriptors();
     struct leat_io_file *file = open_cold(2000);
-    read_rows(file, 400, ROW);
+    read_rows(file, 600, ROW);
     wait_for_long(PIECES);
     read_rows(file, 100, ROW);
     wait_for_descriptors(before + 1); /* the thread has let go of it */
@@ -134,8 +134,8 @@ TEST(whoever_reads_little_causes_a_few_times_as_much_to_be_read)
     read_rows(file, 150, ROW);
     wait_for_descriptors(before + 1); /* given up, for now */
     const unsigned little = atomic_load(&n_long);
-    assert_in_range(little, 1, 150 * ROW * 32 / PIECE + 1);
-    read_rows(file, 400, ROW);
+    assert_in_range(little, 1, 150 * (128 << 10) / PIECE + 1);
+    read_rows(file, 600, ROW);
     wait_for_long(PIECES);
     assert_int_equal(atomic_load(&n_twice), 0); /* it went on */
     close_cold(file);
@@ -178,7 +178,7 @@ TEST(a_child_of_a_fork_warms_its_own_files)
     const pid_t child = fork();
     if (!child) {
         struct leat_io_file *file = open_cold(2000);
-        read_rows(file, 400, ROW);
+        read_rows(file, 600, ROW);
         for (unsigned i = 0; i < PATIENCE && atomic_load(&n_long) < PIECES; i++)
             usleep(10000);
         _exit(atomic_load(&n_long) == PIECES ? 0 : 1);
