@@ -167,4 +167,11 @@ MUTATIONS = [
         "&ragged) / (fields[i].dtype == LEAT_I8 ? 4 : 1);\n        py_list_add(",
         ("py:test_store.py::test_lists_of_int8_come_back_within_half_a_scale",),
     ),
+    Mutation(
+        "a batch that comes as a signal handler raises is lost",
+        "python/src/consumer.c",
+        "        rc = leat_consumer_await(r->consumer, iteration, slice_ms, error);",
+        "        rc = leat_consumer_next(r->consumer, iteration, slice_ms, batch, error);",
+        ("py:test_process.py::test_no_batch_is_lost_if_a_signal_handler_raises_as_it_comes",),
+    ),
 ]

@@ -437,4 +437,11 @@ MUTATIONS = [
         "if (sorted[i]->begin < at)",
         ("py:test_array_files.py",),
     ),
+    Mutation(
+        "an index of a beton's photos serves what fields says to be bytes",
+        "src/format/beton_index.c",
+        " || (c->type != LEAT_BETON_RGB && at.note)",
+        "",
+        ("py:test_beton.py",),
+    ),
 ]

@@ -157,4 +157,25 @@ MUTATIONS = [
         "true;",
         ("py:test_sequences.py",),
     ),
+    Mutation(
+        "whoever reads a few rows causes a whole file to be read",
+        "src/io/warm.c",
+        "if (done > atomic_load(&w->reads) * SHORT)",
+        "if (!done && !atomic_load(&w->reads))",
+        ("c:io/warm",),
+    ),
+    Mutation(
+        "a file that is warmed stays open after it is closed",
+        "src/io/warm.c",
+        "|| atomic_load(&e->file->references) == 1)",
+        "|| !atomic_load(&e->file->references))",
+        ("c:io/warm",),
+    ),
+    Mutation(
+        "zeros behind the end of a file that was cut are shown as its bytes",
+        "src/io/local.c",
+        "    return zeros == end ? LEAT_E_CHANGED : LEAT_OK;\n",
+        "    return LEAT_OK;\n",
+        ("c:io/file",),
+    ),
 ]

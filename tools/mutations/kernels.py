@@ -98,4 +98,11 @@ MUTATIONS = [
         "return (uint64_t)cut(v);",
         ("c:op/kernels",),
     ),
+    Mutation(
+        "the columns of a part that is turned lie one behind their values",
+        "src/kernels/sparse.c",
+        "            memcpy(to_columns + at * 4, columns + k * 4, 4);\n",
+        "            memcpy(to_columns + at * 4, columns + (k ? k - 1 : 0) * 4, 4);\n",
+        ("c:data/stored",),
+    ),
 ]
