@@ -77,63 +77,93 @@ static int take_ready(struct py_reader *r, uint64_t iteration, struct leat_batch
     return rc;
 }
 
-/* Without the GIL: takes the batch (slice_ms 0), or waits until one is there. */
-static int ask(struct py_reader *r, uint64_t iteration, int64_t slice_ms, struct leat_batch **batch,
+/* Without the GIL, with the guard: does what `how` says. */
+enum how {
+    TAKE,  /* takes the batch, if it is there */
+    AWAIT, /* waits until it is there */
+    GET    /* waits for it, and takes it */
+};
+static int ask(struct py_reader *r, uint64_t iteration, enum how how, bool *at_hand, struct leat_batch **batch,
                struct leat_error *error)
 {
     int rc = LEAT_E_TIMEOUT;
+    const struct py_waiting outer = py_waiting;
+    py_waiting = (struct py_waiting){r->consumer, &r->closing};
+    *at_hand = true;
+    if (how == TAKE)
+        rc = take(r, iteration, batch, error);
+    else if (r->consumer && iteration == PEEK)
+        rc = leat_consumer_peek(r->consumer, SLICE_MS, batch, error);
+    else if (r->consumer && how == AWAIT)
+        rc = leat_consumer_await(r->consumer, iteration, SLICE_MS, at_hand, error);
+    else if (r->consumer)
+        rc = leat_consumer_next(r->consumer, iteration, SLICE_MS, batch, error);
+    py_waiting = outer;
+    return rc;
+}
+
+static void lock_for_slice(struct py_reader *r)
+{
     if (atomic_load(&r->guard.waiting)) {
         struct timespec ms = {.tv_nsec = 1000000};
         nanosleep(&ms, NULL);
     }
     py_guard_lock_without_gil(&r->guard);
-    const struct py_waiting outer = py_waiting;
-    py_waiting = (struct py_waiting){r->consumer, &r->closing};
-    if (!slice_ms)
-        rc = take(r, iteration, batch, error);
-    else if (r->consumer && iteration == PEEK)
-        rc = leat_consumer_peek(r->consumer, slice_ms, batch, error);
-    else if (r->consumer)
-        rc = leat_consumer_await(r->consumer, iteration, slice_ms, error);
-    py_waiting = outer;
-    py_guard_unlock(&r->guard);
-    return rc;
 }
 
-/* The batch. A signal handler that raises while it is waited for leaves it to the next call. */
+/* Waits for one slice: the batch, or LEAT_E_TIMEOUT. RAISED: a signal handler has raised, and the batch is left.
+ * *late: it was there, and then could not be taken. The guard is kept in between, or those who ask for other things
+ * would come first each time. */
+#define RAISED 2
+static int wait_slice(struct py_reader *r, uint64_t iteration, bool *late, struct leat_batch **batch,
+                      struct leat_error *error)
+{
+    int rc;
+    bool at_hand;
+    Py_BEGIN_ALLOW_THREADS;
+    lock_for_slice(r);
+    rc = ask(r, iteration, *late ? GET : AWAIT, &at_hand, batch, error);
+    if (rc && rc != LEAT_E_END)
+        py_guard_unlock(&r->guard);
+    Py_END_ALLOW_THREADS;
+    const bool held = !rc || rc == LEAT_E_END;
+    const bool raised = PyErr_Occurred() || PyErr_CheckSignals();
+    if (held && !raised && !*batch && at_hand && !r->kind->asks)
+        rc = take(r, iteration, batch, error);
+    else if (held && !raised && !*batch)
+        PY_WITHOUT_GIL(rc = ask(r, iteration, TAKE, &at_hand, batch, error));
+    *late = held && rc == LEAT_E_TIMEOUT;
+    if (held)
+        py_guard_unlock(&r->guard);
+    return raised || PyErr_Occurred() ? RAISED : rc;
+}
+
+/* The batch. A signal handler that raises while it is waited for leaves it to the next call, for which it may have to
+ * be made anew: whoever worked at it was interrupted. */
 static PyObject *get_batch(struct py_reader *r, uint64_t iteration)
 {
     struct leat_batch *batch = NULL;
     struct leat_error error;
+    bool late = false;
     if (!py_guard_here(&r->guard))
         return raise_forked(r);
     if (py_guard_mine(&r->guard))
         return py_raise_within();
+    if (PyErr_CheckSignals())
+        return NULL;
     int rc = r->kind->asks ? LEAT_E_TIMEOUT : take_ready(r, iteration, &batch, &error);
-    while (rc == LEAT_E_TIMEOUT) {
+    while (rc == LEAT_E_TIMEOUT || rc == LEAT_E_CANCELLED) {
         if (atomic_load(&r->closing))
             return raise_closed(r);
-        PY_WITHOUT_GIL(rc = ask(r, iteration, SLICE_MS, &batch, &error));
-        if (PyErr_Occurred() || PyErr_CheckSignals()) {
-            leat_batch_free(batch); /* that was peeked at */
-            return NULL;
-        }
-        if ((rc == LEAT_OK || rc == LEAT_E_END) && iteration != PEEK) {
-            if (r->kind->asks)
-                PY_WITHOUT_GIL(rc = ask(r, iteration, 0, &batch, &error));
-            else
-                rc = take_ready(r, iteration, &batch, &error);
-        }
+        rc = wait_slice(r, iteration, &late, &batch, &error);
     }
-    if (PyErr_Occurred()) { /* a signal handler's, with which no batch comes: py_waiting */
-        leat_batch_free(batch);
-        return NULL;
-    }
-    if (rc == LEAT_OK)
+    if (rc == RAISED)
+        leat_batch_free(batch); /* one that was peeked at */
+    else if (rc == LEAT_OK)
         return py_batch_new(batch, r->readonly);
-    if (rc == LEAT_E_END)
+    else if (rc == LEAT_E_END)
         Py_RETURN_NONE;
-    return rc == LEAT_E_CANCELLED && atomic_load(&r->closing) ? raise_closed(r) : py_raise(&error);
+    return rc == RAISED ? NULL : py_raise(&error);
 }
 
 PyObject *py_reader_next(PyObject *self, PyObject *number)

@@ -398,7 +398,8 @@ static int take(struct leat_reader *r, struct leat_request *q, struct leat_batch
     const uint64_t before = l->count.raised;
     if (q->await && l->delivery->numbers_rows) { /* cannot be peeked at */
         int rc = leat_loader_plan_first(l, error);
-        return rc ? rc : l->delivery->is_due(l) ? LEAT_OK : LEAT_IO_PENDING;
+        q->apart = !rc && l->delivery->is_due(l);
+        return rc || q->apart ? rc : LEAT_IO_PENDING;
     }
     int rc = l->delivery->next(c, out, error);
     q->raised = rc && l->count.raised != before;

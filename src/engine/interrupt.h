@@ -4,10 +4,11 @@
 
 #include "leat/leat.h"
 
-/* Waits as leat_consumer_next would, with the same errors, but hands nothing out: after LEAT_OK (or END) a call of that
- * has its batch (or END) at once, unless another thread was before it. So a caller looks for signals in between, and
- * none finds it with a batch that nobody was given. */
-int leat_consumer_await(struct leat_consumer *consumer, uint64_t iteration, int64_t timeout_ms,
+/* Waits as leat_consumer_next would, with the same errors, but hands nothing out, so that a caller can look for signals
+ * before the batch is its own. After LEAT_OK (or END) a call of leat_consumer_next has the batch (or END) at once, if
+ * no other one comes between. `*at_hand`: it only has to be taken. Else (out of order) it may have to be put together,
+ * for which there may be no memory: that call then waits. */
+int leat_consumer_await(struct leat_consumer *consumer, uint64_t iteration, int64_t timeout_ms, bool *at_hand,
                         struct leat_error *error);
 /* As leat_loader_interrupt: makes a leat_consumer_next or _await that waits, or helps, return LEAT_E_CANCELLED. Any
  * thread. */

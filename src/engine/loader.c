@@ -180,7 +180,8 @@ int leat_loader_raise(struct leat_loader *l, struct leat_batch *b, struct leat_e
     int rc = b->faults.failure.code ? b->faults.failure.code : LEAT_E_NOMEM;
     if (error)
         *error = b->faults.failure;
-    leat_loader_count_raised(l, &b->plan, atomic_load_explicit(&b->faults.failed_row, memory_order_relaxed));
+    if (rc != LEAT_E_CANCELLED)
+        leat_loader_count_raised(l, &b->plan, atomic_load_explicit(&b->faults.failed_row, memory_order_relaxed));
     /* Its values may have other lengths the next time, the inputs of functions are gone, or it failed before it had
      * memory. */
     if (l->ragged || l->executor || l->pool.late || !b->bytes) {

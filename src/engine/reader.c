@@ -131,7 +131,7 @@ static int check(struct leat_reader *r, const struct leat_request *q, struct lea
 /* The next batch, if it is there now. */
 static int find_next(struct leat_reader *r, struct leat_request *q, struct leat_batch **out, struct leat_error *error)
 {
-    q->fresh = !r->peeked;
+    q->fresh = !r->peeked || r->unseen;
     if (!r->peeked && !q->peek)
         return r->kind->take(r, q, out, error);
     if (!r->peeked) {
@@ -141,9 +141,11 @@ static int find_next(struct leat_reader *r, struct leat_request *q, struct leat_
             return rc;
         r->behind = stand_of(r);
         go(r, &before);
+        r->unseen = q->await;
     }
     if (q->await)
         return LEAT_OK;
+    r->unseen = false;
     *out = r->peeked;
     if (q->peek) {
         leat_batch_retain(*out);
@@ -206,11 +208,14 @@ int leat_consumer_peek(struct leat_consumer *c, int64_t timeout_ms, struct leat_
     return get(leat_reader_of(c), &(struct leat_request){.peek = true}, timeout_ms, out, error);
 }
 
-int leat_consumer_await(struct leat_consumer *c, uint64_t iteration, int64_t timeout_ms, struct leat_error *error)
+int leat_consumer_await(struct leat_consumer *c, uint64_t iteration, int64_t timeout_ms, bool *at_hand,
+                        struct leat_error *error)
 {
     struct leat_batch *none;
     struct leat_request q = {.iteration = iteration, .peek = true, .await = true};
-    return get(leat_reader_of(c), &q, timeout_ms, &none, error);
+    const int rc = get(leat_reader_of(c), &q, timeout_ms, &none, error);
+    *at_hand = rc != LEAT_OK || !q.apart;
+    return rc;
 }
 
 void leat_consumer_interrupt(struct leat_consumer *c)

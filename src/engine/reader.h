@@ -41,6 +41,7 @@ struct leat_reader {
     bool started, loaded;      /* loaded: a position, which the next start begins at */
     bool ended, told_end;      /* the epoch's last batch was handed out; `next` has said so */
     struct leat_batch *peeked; /* its next batch, if it has looked ahead; else NULL */
+    bool unseen;               /* ... and nobody was shown it: it was awaited */
     struct leat_stand behind;  /* its position once it takes that */
     _Atomic uint64_t interrupts;
 };
@@ -52,6 +53,7 @@ struct leat_request {
     int64_t deadline_ns;
     bool peek;   /* to look at, without being handed it */
     bool await;  /* a peek that nobody sees: only that the batch is there is asked */
+    bool apart;  /* it was awaited, and is not in `peeked` */
     bool fresh;  /* nobody has peeked at it before */
     bool raised; /* the error is that of a batch, and is counted */
     bool waited;

@@ -1,12 +1,13 @@
 /*
- *     asked --> short, many, and they wait --> in the queue --> the thread: a piece of each file in turn --> done
- *                                                 |                  |
- *                                                 |                  `--> nobody else has the file: let go of
- *                                                 `--> too far ahead of what is asked: it waits, then it is let go of,
- *                                                      and goes on where it was if reads wait again
+ *     asked --> short, many, and they wait --> a pass --> the thread: a piece of each file in turn --> done
+ *                                                |           |
+ *                                                |           `--> nobody else has the file: let go of
+ *                                                `--> too far ahead of what is asked: it waits, then it is let go of,
+ * and goes on where it was if reads wait again
  */
 #include "io/warm.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -28,26 +29,36 @@
 #define SHORT (UINT64_C(128) << 10)
 #define PIECE (UINT64_C(1) << 20)
 enum {
-    MANY = 32,    /* reads of a file that may have waited */
+    MANY = 128,   /* reads of a file in a row that may have waited: one that did lets some 60 look as if */
     REST_MS = 10, /* of a file that is so far ahead, ... */
     PATIENCE_MS = 2000,
 };
 
-struct errand {
+/* A file that is being warmed. */
+struct pass {
     struct leat_io_file *file;
     struct leat_warm *warm;
     int fd;
     int64_t waits_since_ns; /* 0: it does not wait */
-    struct errand *next;
+    struct pass *next;
 };
 
 static struct {
     pthread_mutex_t lock;
-    struct errand *queue;
-    unsigned n;     /* in it */
-    bool runs;      /* there is a thread */
-    uint64_t bytes; /* of all open files that were begun with */
+    struct pass *passes; /* in turns */
+    unsigned n;
+    bool runs;               /* there is a thread */
+    struct leat_warm *files; /* open ones that were begun with */
+    uint64_t bytes;          /* of these */
 } warming = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void let_go(struct pass *p)
+{
+    atomic_store(&p->warm->active, false);
+    close(p->fd);
+    leat_io_release(p->file);
+    leat_free(p);
+}
 
 /* ---- fork: a child has no thread ------------------------------------------------------------------ */
 
@@ -63,10 +74,16 @@ static void after_fork(void)
 
 static void in_child(void)
 {
+    struct pass *p = warming.passes;
     pthread_mutex_init(&warming.lock, NULL);
-    warming.queue = NULL;
+    warming.passes = NULL;
     warming.n = 0;
     warming.runs = false;
+    for (struct pass *next; p; p = next) {
+        next = p->next;
+        atomic_store(&p->warm->done, 0);
+        let_go(p);
+    }
 }
 
 static bool enabled;
@@ -95,68 +112,65 @@ static int open_again(const struct leat_io_file *file)
 enum progress { GOES_ON, WAITS, IS_DONE };
 
 /* The next piece. Processes that share a file begin at places of their own, and find what others have read. */
-static enum progress warm_piece(struct errand *e, void *buffer)
+static enum progress warm_piece(const struct pass *p, void *buffer)
 {
-    struct leat_warm *w = e->warm;
-    const uint64_t size = e->file->size, pieces = (size + PIECE - 1) / PIECE, done = atomic_load(&w->done),
+    struct leat_warm *w = p->warm;
+    const uint64_t pieces = (p->file->size + PIECE - 1) / PIECE, done = atomic_load(&w->done),
                    first = leat_hash64(&(uint64_t){(uint64_t)getpid()}, sizeof(uint64_t)) % pieces;
-    if (done >= pieces * PIECE || atomic_load(&e->file->references) == 1)
+    if (done >= pieces * PIECE || atomic_load(&p->file->references) == 1)
         return IS_DONE;
     if (done > atomic_load(&w->reads) * SHORT)
         return WAITS;
     const uint64_t at = (first + done / PIECE) % pieces * PIECE;
-    if (leat_io_pread(e->fd, buffer, PIECE, (off_t)at) <= 0)
-        return IS_DONE; /* whoever asks for it learns why */
-    atomic_store(&w->done, done + PIECE);
-    return GOES_ON;
+    const ssize_t n = leat_io_pread(p->fd, buffer, PIECE, (off_t)at);
+    if (n < 0 && errno == EINTR)
+        return GOES_ON;
+    /* Whoever asks for bytes that cannot be read learns why: all that is left is let be. */
+    atomic_store(&w->done, n > 0 ? done + PIECE : pieces * PIECE);
+    return n > 0 ? GOES_ON : IS_DONE;
 }
 
-static void let_go(struct errand *e)
-{
-    atomic_store(&e->warm->active, false);
-    close(e->fd);
-    leat_io_release(e->file);
-    leat_free(e);
-}
-
-static struct errand *take(void)
+/* The first pass, which goes behind the others; *n: all of them. NULL: there is none, and the thread ends. */
+static struct pass *next_pass(unsigned *n)
 {
     pthread_mutex_lock(&warming.lock);
-    struct errand *e = warming.queue;
-    if (e)
-        warming.queue = e->next;
-    else
-        warming.runs = false;
-    warming.n -= e != NULL;
+    struct pass *p = warming.passes, **end = &warming.passes;
+    warming.runs = p != NULL;
+    if (p) {
+        warming.passes = p->next;
+        p->next = NULL;
+        while (*end)
+            end = &(*end)->next;
+        *end = p;
+    }
+    *n = warming.n;
     pthread_mutex_unlock(&warming.lock);
-    return e;
+    return p;
 }
 
-/* At the end of the queue; returns how many there are now. With the lock. */
-static unsigned put(struct errand *e)
+static void end_pass(struct pass *p)
 {
-    struct errand **end = &warming.queue;
-    while (*end)
-        end = &(*end)->next;
-    *end = e;
-    e->next = NULL;
-    return ++warming.n;
+    pthread_mutex_lock(&warming.lock);
+    struct pass **at = &warming.passes;
+    while (*at != p)
+        at = &(*at)->next;
+    *at = p->next;
+    warming.n--;
+    pthread_mutex_unlock(&warming.lock);
+    let_go(p);
 }
 
 static void *warm_files(void *buffer)
 {
-    for (struct errand *e; (e = take());) {
-        const enum progress p = warm_piece(e, buffer);
-        const int64_t now = p == WAITS ? leat_clock_ns() : 0, since = e->waits_since_ns ? e->waits_since_ns : now;
-        if (p == IS_DONE || (p == WAITS && now - since > PATIENCE_MS * INT64_C(1000000))) {
-            let_go(e);
-            continue;
-        }
-        e->waits_since_ns = p == WAITS ? since : 0;
-        pthread_mutex_lock(&warming.lock);
-        const unsigned n = put(e);
-        pthread_mutex_unlock(&warming.lock);
-        if (p == WAITS)
+    unsigned n;
+    for (struct pass *p; (p = next_pass(&n));) {
+        const enum progress progress = warm_piece(p, buffer);
+        const int64_t now = progress == WAITS ? leat_clock_ns() : 0,
+                      since = p->waits_since_ns ? p->waits_since_ns : now;
+        p->waits_since_ns = progress == WAITS ? since : 0;
+        if (progress == IS_DONE || (progress == WAITS && now - since > PATIENCE_MS * INT64_C(1000000)))
+            end_pass(p);
+        else if (progress == WAITS)
             usleep(REST_MS * 1000 / n);
     }
     leat_free(buffer);
@@ -165,55 +179,76 @@ static void *warm_files(void *buffer)
 
 /* ---- beginning ------------------------------------------------------------------------------------ */
 
-/* Under the lock. Whether memory holds it, beside the others. */
+/* Under the lock. Whether memory holds it beside the others, of which none is the same file. */
 static bool fits(const struct leat_io_file *file, struct leat_warm *w)
 {
+    const uint64_t most = leat_memory_allowed() / 2;
     if (atomic_load(&w->counted))
         return true;
-    if (file->size > leat_memory_allowed() / 2 || warming.bytes > leat_memory_allowed() / 2 - file->size)
+    for (const struct leat_warm *other = warming.files; other; other = other->next)
+        if (other->device == file->device && other->inode == file->inode)
+            return false;
+    if (file->size > most || warming.bytes > most - file->size)
         return false;
+    w->device = file->device;
+    w->inode = file->inode;
+    w->next = warming.files;
+    warming.files = w;
     warming.bytes += file->size;
     atomic_store(&w->counted, true);
     return true;
 }
 
-static void begin(struct leat_io_file *file, struct leat_warm *w)
+/* Under the lock. */
+static bool have_thread(void)
 {
     pthread_t thread;
-    struct errand *e = leat_new(struct errand);
-    if (!e)
-        return;
-    *e = (struct errand){.file = file, .warm = w, .fd = open_again(file)};
-    pthread_mutex_lock(&warming.lock);
-    bool good = e->fd >= 0 && fits(file, w);
-    if (good && !warming.runs) {
-        void *buffer = leat_alloc(PIECE);
-        good = warming.runs = buffer && !leat_thread_start(&thread, warm_files, buffer);
-        if (good)
-            pthread_detach(thread);
-        else
-            leat_free(buffer);
+    void *buffer = warming.runs ? NULL : leat_alloc(PIECE);
+    if (buffer && !leat_thread_start(&thread, warm_files, buffer)) {
+        pthread_detach(thread);
+        warming.runs = true;
+    } else {
+        leat_free(buffer);
     }
+    return warming.runs;
+}
+
+static void begin(struct leat_io_file *file, struct leat_warm *w)
+{
+    struct pass *p = leat_new(struct pass);
+    if (!p)
+        return;
+    *p = (struct pass){.file = file, .warm = w, .fd = open_again(file)};
+    pthread_mutex_lock(&warming.lock);
+    const bool good = p->fd >= 0 && fits(file, w) && have_thread();
     if (good) {
         leat_io_retain(file);
-        put(e);
+        p->next = warming.passes;
+        warming.passes = p;
+        warming.n++;
     }
     pthread_mutex_unlock(&warming.lock);
-    if (good) {
-        leat_log(LEAT_LOG_INFO, "reads of %s wait: all of it, %" PRIu64 " bytes, is brought into memory", file->path,
-                 file->size);
+    if (good && !atomic_load(&w->done))
+        leat_log(LEAT_LOG_INFO, "reads of %s wait: its %" PRIu64 " bytes are brought into memory beside them",
+                 file->path, file->size);
+    if (good)
         return;
-    }
-    if (e->fd >= 0)
-        close(e->fd);
-    leat_free(e); /* `active` stays: it is not tried again */
+    if (p->fd >= 0)
+        close(p->fd);
+    leat_free(p); /* `active` stays: it is not tried again */
 }
 
 void leat_warm_asked(struct leat_io_file *file, struct leat_warm *w, const struct leat_io_pace *pace, uint64_t length)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    if (length > SHORT || file->size <= PIECE || leat_pace_is_quick(pace))
+    const uint64_t reads = atomic_load_explicit(&w->reads, memory_order_relaxed);
+    if (length > SHORT || file->size <= PIECE)
         return;
+    if (leat_pace_is_quick(pace)) {
+        if (reads && reads < MANY)
+            atomic_store_explicit(&w->reads, 0, memory_order_relaxed);
+        return;
+    }
     if (atomic_fetch_add_explicit(&w->reads, 1, memory_order_relaxed) < MANY ||
         atomic_load_explicit(&w->done, memory_order_relaxed) >= file->size || atomic_exchange(&w->active, true))
         return;
@@ -227,6 +262,10 @@ void leat_warm_end(const struct leat_io_file *file, struct leat_warm *w)
     if (!atomic_load(&w->counted))
         return;
     pthread_mutex_lock(&warming.lock);
+    struct leat_warm **at = &warming.files;
+    while (*at != w)
+        at = &(*at)->next;
+    *at = w->next;
     warming.bytes -= file->size;
     pthread_mutex_unlock(&warming.lock);
 }

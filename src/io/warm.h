@@ -7,8 +7,9 @@
  *     asked for      .   .  . .    .  .       .  .      go on as before, and find more and more in memory
  *     warmed         =====>|            |=========      once; from a place on that differs between processes
  *
- * Only files that memory holds, and only so far as what is asked for makes it worth: 128 KiB for each read, which is
- * about what a disk has in the time of one. So whoever reads a few rows of a large file causes little more to be read.
+ * Files that memory holds are warmed (half of it for all together), and as much of one as is worth it: 128 KiB for each
+ * read that is asked for, which is about what a disk transfers in the time of one. So whoever reads a few rows of a
+ * large file causes little more to be read.
  */
 #ifndef LEAT_IO_WARM_H
 #define LEAT_IO_WARM_H
@@ -17,12 +18,14 @@
 
 #include "io/file.h"
 
-/* Of one file; all zero at first. */
+/* Of one open file; all zero at first. */
 struct leat_warm {
     _Atomic uint64_t reads; /* that may have waited */
     _Atomic uint64_t done;  /* bytes that were warmed */
-    _Atomic bool active;    /* a thread has it, or will have */
-    _Atomic bool counted;   /* its size is part of all that is warmed */
+    _Atomic bool active;    /* a thread has it, or it is not to be warmed */
+    _Atomic bool counted;   /* it is one of those that were begun with: */
+    struct leat_warm *next;
+    uint64_t device, inode;
 };
 
 /* A read of the file is about to be made, at a place whose reads may wait. Any thread. */

@@ -28,28 +28,34 @@ LEAT_INLINE bool rise(const uint8_t *columns, size_t n)
     return !bad;
 }
 
-/* Bits above the 31st are looked at together, so that the loop has no branch; those below 0 have them, too. */
+/* Bits above the 31st are looked at together, so that the loop has no branch; those below 0 have them, too. Columns may
+ * lie anywhere, and change meanwhile, in a file that is mapped: those that were found good are those that were taken.
+ */
 #define TAKE(type)                                                                                                     \
     {                                                                                                                  \
-        const type *from = stored;                                                                                     \
         uint64_t high = 0;                                                                                             \
         uint32_t largest = 0;                                                                                          \
+        type column;                                                                                                   \
         for (size_t k = 0; k < n; k++) {                                                                               \
-            const uint32_t low = (uint32_t)from[k];                                                                    \
-            high |= sizeof(type) == 8 ? (uint64_t)from[k] : 0;                                                         \
+            memcpy(&column, from + k * sizeof column, sizeof column);                                                  \
+            const uint32_t low = (uint32_t)column;                                                                     \
+            high |= sizeof(type) == 8 ? (uint64_t)column : 0;                                                          \
             largest = low > largest ? low : largest;                                                                   \
             to[k] = (int32_t)low;                                                                                      \
         }                                                                                                              \
         if (!(high >> 31) && largest < most)                                                                           \
             return n;                                                                                                  \
-        for (size_t k = 0; k < n; k++)                                                                                 \
-            if ((uint64_t)from[k] >= most)                                                                             \
+        for (size_t k = 0; k < n; k++) {                                                                               \
+            memcpy(&column, from + k * sizeof column, sizeof column);                                                  \
+            if ((uint64_t)column >= most)                                                                              \
                 return k;                                                                                              \
-        return n;                                                                                                      \
+        }                                                                                                              \
+        return 0; /* it has changed */                                                                                 \
     }
 
 LEAT_INLINE size_t take(enum leat_dtype dtype, const void *stored, size_t n, uint64_t most, int32_t *restrict to)
 {
+    const uint8_t *from = stored;
     switch (dtype) {
     case LEAT_I8:
         TAKE(int8_t)

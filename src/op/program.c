@@ -15,13 +15,14 @@
 /* The decoder's part of a stage's time is measured on every 16th photo: reading the clock for each row of each photo
  * would cost as much as normalising it. */
 #define DETAIL_EVERY 16
-/* Steps on one value that take less than so many ns on average: reading the clock would be a good part of them. */
+/* Steps on one value that take less than so many ns: reading the clock would be a good part of them. */
 #define SHORT_NS 1000
-#define SHORT_EVERY 16 /* of which is measured */
+#define SHORT_PASSED 16 /* that are not measured behind one, on average */
 
 struct step_time {
     uint64_t ns, rows;
     uint64_t detail_ns, detail_decode_ns; /* of the rows measured in detail */
+    uint32_t passed, passes;              /* rows since the last that was measured, and how many there will be */
 };
 
 struct leat_scratch {
@@ -210,21 +211,33 @@ void leat_scratch_watch(struct leat_scratch *scratch, struct leat_watch watch)
     scratch->watch = watch;
 }
 
-/* The time at which a step on one value begins; 0: it is one of many short ones, of which not each is measured. */
+/* The time at which a step on one value begins. 0: it is one of many short ones, of which not each is measured. */
 static int64_t begin_step(const struct leat_scratch *scratch, const struct step_time *time)
 {
-    const bool passes = time->rows % SHORT_EVERY && time->rows > SHORT_EVERY && time->ns < time->rows * SHORT_NS;
-    return passes && !scratch->watch.step ? 0 : leat_clock_ns();
+    return time->passed < time->passes && !scratch->watch.step ? 0 : leat_clock_ns();
 }
 
-/* Counts a step that began at `begin_ns` and has just ended, and tells the watch of it. One that is not measured takes
- * the mean of those before. */
+/* How many steps pass behind one that took so long: a number that differs, as rows may come in turns. */
+static uint32_t passes_behind(uint64_t ns, uint64_t rows)
+{
+    const uint32_t drawn = (uint32_t)(rows * UINT64_C(0x9e3779b97f4a7c15) >> 32);
+    return ns < SHORT_NS ? SHORT_PASSED / 2 + drawn % SHORT_PASSED : 0;
+}
+
+/* Counts a step that began at `begin_ns` and has just ended, and tells the watch of it. One that is measured stands for
+ * those before it that were not. */
 static uint64_t end_step(struct leat_scratch *scratch, struct step_time *time, const char *name, int64_t begin_ns,
                          uint64_t rows, uint64_t decode_ns)
 {
-    const uint64_t ns = begin_ns ? (uint64_t)(leat_clock_ns() - begin_ns) : time->ns / time->rows;
-    time->ns += ns;
     time->rows += rows;
+    if (!begin_ns) {
+        time->passed++;
+        return 0;
+    }
+    const uint64_t ns = (uint64_t)(leat_clock_ns() - begin_ns);
+    time->ns += ns * (1 + time->passed);
+    time->passed = 0;
+    time->passes = rows == 1 ? passes_behind(ns, time->rows) : 0;
     if (scratch->watch.step)
         scratch->watch.step(scratch->watch.user, name, begin_ns, ns, decode_ns);
     return ns;

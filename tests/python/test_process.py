@@ -228,6 +228,38 @@ def test_no_batch_is_lost_if_a_signal_handler_raises_as_it_comes(
     assert run(records, photos, code) == "stopped\nTrue\n"
 
 
+def test_a_batch_that_a_signal_handler_interrupts_is_made_anew(records: Path, photos: Path) -> None:
+    """The only thread hangs in another loader's source, so that ``next`` itself makes the batch as the signal comes."""
+    code = """
+    class Stop(Exception): pass
+    class Source:
+        fields = {"y": leat.field("int64")}
+        def __init__(self): self.reads, self.go = threading.Event(), threading.Event()
+        def __len__(self): return 64
+        def read(self, positions):
+            self.reads.set()
+            self.go.wait()
+            return {"y": positions}
+    def stop(*_): raise Stop
+    signal.signal(signal.SIGALRM, stop)
+    other, source = Source(), Source()
+    busy = leat.Loader(leat.from_source(other), 4, num_threads=1, framework="numpy")
+    iter(busy)
+    other.reads.wait()
+    loader = leat.Loader(leat.from_source(source), 4, shuffle=True, num_threads=1, framework="numpy")
+    it = iter(loader)
+    threading.Thread(target=lambda: source.reads.wait() and signal.setitimer(signal.ITIMER_REAL, 0.2)).start()
+    try:
+        next(it)
+    except Stop:
+        print("stopped")
+    source.go.set()
+    print(sorted(p for batch in it for p in batch["y"].tolist()) == list(range(64)), loader.stats()["broken"]["raised"])
+    other.go.set()
+    """
+    assert run(records, photos, code) == "stopped\nTrue 0\n"
+
+
 def test_closing_from_another_thread_ends_a_next_that_waits(photos: Path) -> None:
     loader = leat.Loader(
         leat.open(photos), 24, outputs={"image": [leat.ops.Decode(), leat.ops.Resize((4000, 4000))]}, framework="numpy"

@@ -134,10 +134,10 @@ TEST(whoever_reads_little_causes_a_few_times_as_much_to_be_read)
 {
     const unsigned before = open_descriptors();
     struct leat_io_file *file = open_cold(2000);
-    read_rows(file, 150, ROW);
+    read_rows(file, 250, ROW);
     wait_for_descriptors(before + 1); /* given up, for now */
     const unsigned little = atomic_load(&n_long);
-    assert_in_range(little, 1, 150 * (128 << 10) / PIECE + 1);
+    assert_in_range(little, 1, 250 * (128 << 10) / PIECE + 1);
     read_rows(file, 600, ROW);
     wait_for_long(PIECES);
     assert_int_equal(atomic_load(&n_twice), 0); /* it went on */
@@ -177,23 +177,68 @@ TEST(what_memory_does_not_hold_is_not_warmed)
     close_cold(file);
 }
 
-TEST(a_child_of_a_fork_warms_its_own_files)
+TEST(a_file_that_is_open_twice_is_warmed_once)
 {
-    struct leat_io_file *mine = open_cold(2000);
-    read_rows(mine, 150, ROW);
-    const pid_t child = fork();
-    if (!child) {
-        struct leat_io_file *file = open_cold(2000);
-        read_rows(file, 600, ROW);
-        for (unsigned i = 0; i < PATIENCE && atomic_load(&n_long) < PIECES; i++)
-            usleep(10000);
-        _exit(atomic_load(&n_long) == PIECES ? 0 : 1);
-    }
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
-    close_cold(mine);
+    struct leat_io_file *file = open_cold(2000), *other;
+    struct leat_error error;
+    assert_ok(leat_io_open(path, &other, &error));
+    read_rows(file, 600, ROW);
+    read_rows(other, 300, ROW);
+    wait_for_long(PIECES);
+    usleep(50000);
+    assert_int_equal(atomic_load(&n_twice), 0);
+    leat_io_release(other);
+    close_cold(file);
 }
+
+TEST(a_file_that_cannot_be_read_is_tried_once)
+{
+    const unsigned before = open_descriptors();
+    struct leat_io_file *file = open_cold(2000);
+    assert_int_equal(truncate(path, ROW), 0);
+    struct leat_error error;
+    uint8_t got[ROW];
+    for (unsigned i = 0; i < 600; i++)
+        leat_io_read(file, 0, ROW, got, &error);
+    wait_for_descriptors(before + 1);
+    assert_in_range(atomic_load(&n_long), 1, 2); /* the first piece is there, if it began with that */
+    close_cold(file);
+    files_write(folder, "rows", bytes, BYTES);
+}
+
+#if !TEST_THREAD_SANITIZED /* which threads in a child of a fork end */
+TEST(a_child_of_a_fork_warms_files_that_it_has_and_its_own)
+{
+    for (unsigned mine = 0; mine < 2; mine++) {
+        const unsigned before = open_descriptors();
+        struct leat_io_file *file = open_cold(2000);
+        atomic_store(&gate, true);
+        read_rows(file, 250, ROW);
+        wait_for_long(1); /* the thread is within a read */
+        const pid_t child = fork();
+        if (!child) {
+            atomic_store(&gate, false);
+            if (mine)
+                leat_io_release(file);
+            file = mine ? open_cold(2000) : file;
+            atomic_store(&n_long, 0);
+            read_rows(file, 600, ROW);
+            for (unsigned i = 0; i < PATIENCE && atomic_load(&n_long) < PIECES; i++)
+                usleep(10000);
+            for (unsigned i = 0; i < PATIENCE && open_descriptors() > before + 1; i++)
+                usleep(10000);
+            leat_io_release(file);
+            _exit(atomic_load(&n_long) != PIECES ? 1 : open_descriptors() != before ? 2 : 0);
+        }
+        int status;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+        atomic_store(&gate, false);
+        close_cold(file);
+        wait_for_descriptors(before);
+    }
+}
+#endif
 
 static int make(void **state)
 {
