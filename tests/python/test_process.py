@@ -260,6 +260,60 @@ def test_a_batch_that_a_signal_handler_interrupts_is_made_anew(records: Path, ph
     assert run(records, photos, code) == "stopped\nTrue 0\n"
 
 
+def test_threads_that_ask_for_statistics_leave_a_next_that_waits_its_turn() -> None:
+    class Slow:
+        fields = {"y": leat.field("int64")}  # noqa: RUF012
+
+        def __len__(self) -> int:
+            return 800
+
+        def read(self, positions: Any) -> dict[str, Any]:
+            time.sleep(0.005)
+            return {"y": positions}
+
+    def ask() -> None:
+        while not ended.is_set():
+            loader.stats()
+            loader.state_dict()
+
+    ended, rows = threading.Event(), 0
+    with leat.Loader(leat.from_source(Slow()), 4, framework="numpy", epochs=1) as loader:
+        threads = [threading.Thread(target=ask) for _ in range(3)]
+        begun = time.monotonic()
+        for thread in threads:
+            thread.start()
+        try:
+            for batch in loader:
+                rows += len(batch["y"])
+                assert time.monotonic() < begun + PATIENCE  # once for ever: a batch took seconds
+        finally:
+            ended.set()
+            for thread in threads:
+                thread.join()
+    assert rows == 800
+
+
+def test_a_broken_row_of_a_batch_that_was_waited_for_is_reported(tmp_path: Path) -> None:
+    class Slow:
+        fields = {"y": leat.field("int64")}  # noqa: RUF012
+
+        def __len__(self) -> int:
+            return 16
+
+        def read(self, positions: Any) -> dict[str, Any]:
+            time.sleep(0.03)
+            if 5 in positions:
+                raise ValueError("five is broken")
+            return {"y": positions}
+
+    for in_order in (True, False):
+        report = tmp_path / f"{in_order}.jsonl"
+        with leat.Loader(leat.from_source(Slow()), 4, framework="numpy", on_error="skip", error_report=report, epochs=1,
+                         in_order=in_order) as loader:  # fmt: skip
+            assert sum(len(batch["y"]) for batch in loader) == 15
+        assert len(report.read_text().splitlines()) == 1
+
+
 def test_closing_from_another_thread_ends_a_next_that_waits(photos: Path) -> None:
     loader = leat.Loader(
         leat.open(photos), 24, outputs={"image": [leat.ops.Decode(), leat.ops.Resize((4000, 4000))]}, framework="numpy"
