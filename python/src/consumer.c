@@ -159,8 +159,10 @@ static PyObject *get_batch(struct py_reader *r, uint64_t iteration)
     }
     if (rc == RAISED)
         leat_batch_free(batch); /* one that was peeked at */
-    else if (rc == LEAT_OK)
+    else if (rc == LEAT_OK && iteration == PEEK)
         return py_batch_new(batch, r->readonly);
+    else if (rc == LEAT_OK)
+        return r->handed++, py_batch_new(batch, r->readonly);
     else if (rc == LEAT_E_END)
         Py_RETURN_NONE;
     return rc == RAISED ? NULL : py_raise(&error);
@@ -177,6 +179,28 @@ PyObject *py_reader_next(PyObject *self, PyObject *number)
 PyObject *py_reader_peek(PyObject *self, PyObject *none)
 {
     return get_batch((struct py_reader *)self, PEEK);
+}
+
+PyObject *py_reader_begin_step(PyObject *self, PyObject *none)
+{
+    struct py_reader *r = (struct py_reader *)self;
+    r->asker = PyThread_get_thread_ident();
+    r->handed = 0;
+    Py_RETURN_NONE;
+}
+
+PyObject *py_reader_put_back(PyObject *self, PyObject *none)
+{
+    struct py_reader *r = (struct py_reader *)self;
+    bool done = false;
+    if (r->handed == 1 && r->asker == PyThread_get_thread_ident() && py_guard_here(&r->guard)) {
+        py_guard_lock(&r->guard);
+        if (r->consumer)
+            PY_WITHOUT_GIL(done = leat_consumer_put_back(r->consumer));
+        py_guard_unlock(&r->guard);
+        r->handed = 0;
+    }
+    return PyBool_FromLong(done);
 }
 
 PyObject *py_reader_start(PyObject *self, PyObject *none)

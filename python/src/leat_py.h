@@ -142,6 +142,8 @@ struct py_reader {
     struct leat_consumer *consumer; /* NULL: closed */
     bool readonly;                  /* its batches */
     atomic_bool closing;
+    unsigned long asker; /* the thread that began the last step (begin_step), ... */
+    unsigned handed;     /* ... and the batches that were handed out since; with the GIL */
 };
 /* A closed reader of a type whose objects begin with one. Once it is opened (rc) and has its consumer: the object, or
  * NULL with an exception, of a signal handler too. */
@@ -192,6 +194,8 @@ PyObject *py_raise_within(void);
 PyObject *py_reader_start(PyObject *self, PyObject *none);
 PyObject *py_reader_next(PyObject *self, PyObject *number);
 PyObject *py_reader_peek(PyObject *self, PyObject *none);
+PyObject *py_reader_begin_step(PyObject *self, PyObject *none);
+PyObject *py_reader_put_back(PyObject *self, PyObject *none);
 PyObject *py_reader_set_epoch(PyObject *self, PyObject *number);
 PyObject *py_reader_epoch(PyObject *self, PyObject *none);
 PyObject *py_reader_steps(PyObject *self, PyObject *none);
@@ -202,6 +206,9 @@ PyObject *py_reader_close(PyObject *self, PyObject *none);
     {"start", py_reader_start, METH_NOARGS, "start(): begins an epoch; the iteration's number"},                       \
         {"next", py_reader_next, METH_O, "next(iteration): a Batch, or None at the end of the epoch"},                 \
         {"peek", py_reader_peek, METH_NOARGS, "peek(): the same, which is not handed out"},                            \
+        {"begin_step", py_reader_begin_step, METH_NOARGS, "begin_step(): what follows, by this thread, is one step"},  \
+        {"put_back", py_reader_put_back, METH_NOARGS,                                                                  \
+         "put_back(): whether the batch of the step, which nobody was given, comes again"},                            \
         {"set_epoch", py_reader_set_epoch, METH_O, "set_epoch(epoch): whether a loaded position was dropped"},         \
         {"epoch", py_reader_epoch, METH_NOARGS, "epoch()"},                                                            \
         {"steps", py_reader_steps, METH_NOARGS, "steps(): batches of an epoch"},                                       \

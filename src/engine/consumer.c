@@ -311,6 +311,19 @@ static int start(struct leat_reader *r, struct leat_error *error)
     return rc;
 }
 
+static bool put_back(struct leat_reader *r)
+{
+    struct leat_consumer *c = consumer_of(r);
+    struct leat_loader *l = c->loader;
+    const struct leat_stand *to = &r->before;
+    if (l->delivery->numbers_rows)
+        return false;
+    l->delivery->start(c, c->batch_rows ? (struct leat_position){r->epoch, to->rows} : to->at);
+    l->due |= LEAT_DUE_WORK | LEAT_DUE_WAKE;
+    leat_loader_settle(l);
+    return true;
+}
+
 static int steps(struct leat_reader *r, uint64_t *out, struct leat_error *error)
 {
     const struct leat_consumer *c = consumer_of(r);
@@ -540,7 +553,7 @@ static int load(struct leat_reader *r, const char *json, struct leat_error *erro
 }
 
 static const struct leat_reader_kind further = {"consumer", lock, unlock, begin, end,   ready, take, wait_for_batch,
-                                                stand,      go,   start,  wake,  steps, state, load};
+                                                stand,      go,   start,  wake,  steps, state, load, put_back};
 
 /* ---- open and close --------------------------------------------------------------------------- */
 
@@ -656,9 +669,9 @@ static int own_load(struct leat_reader *r, const char *json, struct leat_error *
     return leat_loader_load_state(consumer_of(r)->loader, json, error);
 }
 
-static const struct leat_reader_kind own = {"loader", lock, unlock,         begin,     end,
-                                            ready,    take, wait_for_batch, stand,     go,
-                                            start,    wake, own_steps,      own_state, own_load};
+static const struct leat_reader_kind own = {"loader",  lock,           unlock,   begin,   end,   ready,
+                                            take,      wait_for_batch, stand,    go,      start, wake,
+                                            own_steps, own_state,      own_load, put_back};
 
 void leat_consumer_init(struct leat_loader *l)
 {

@@ -131,11 +131,15 @@ static int check(struct leat_reader *r, const struct leat_request *q, struct lea
 /* The next batch, if it is there now. */
 static int find_next(struct leat_reader *r, struct leat_request *q, struct leat_batch **out, struct leat_error *error)
 {
+    const struct leat_stand before = stand_of(r);
     q->fresh = !r->peeked || r->unseen;
+    if (!q->peek) {
+        r->before = before;
+        r->handed = 0;
+    }
     if (!r->peeked && !q->peek)
         return r->kind->take(r, q, out, error);
     if (!r->peeked) {
-        const struct leat_stand before = stand_of(r);
         int rc = r->kind->take(r, q, &r->peeked, error);
         if (rc || !r->peeked)
             return rc;
@@ -192,6 +196,7 @@ static int get(struct leat_reader *r, struct leat_request *q, int64_t timeout_ms
     if (r->kind->begin)
         r->kind->begin(r, q);
     rc = next(r, q, out, error);
+    r->handed = *out && !q->peek ? r->iteration : r->handed;
     r->kind->end(r, q, *out, rc, error);
     r->kind->unlock(r);
     return rc;
@@ -216,6 +221,21 @@ int leat_consumer_await(struct leat_consumer *c, uint64_t iteration, int64_t tim
     const int rc = get(leat_reader_of(c), &q, timeout_ms, &none, error);
     *at_hand = rc != LEAT_OK || !q.apart;
     return rc;
+}
+
+bool leat_consumer_put_back(struct leat_consumer *c)
+{
+    struct leat_reader *r = leat_reader_of(c);
+    if (!r->kind->put_back || r->kind->lock(r, NULL))
+        return false;
+    const bool done = r->handed && r->handed == r->iteration && r->started && r->kind->put_back(r);
+    if (done) {
+        go(r, &r->before);
+        r->told_end = false;
+        r->handed = 0;
+    }
+    r->kind->unlock(r);
+    return done;
 }
 
 void leat_consumer_interrupt(struct leat_consumer *c)

@@ -43,6 +43,8 @@ struct leat_reader {
     struct leat_batch *peeked; /* its next batch, if it has looked ahead; else NULL */
     bool unseen;               /* ... and nobody was shown it: it was awaited */
     struct leat_stand behind;  /* its position once it takes that */
+    struct leat_stand before;  /* its position before the batch that it handed out last, ... */
+    uint64_t handed;           /* ... in this iteration; 0: none, or it was moved since */
     _Atomic uint64_t interrupts;
 };
 
@@ -89,6 +91,8 @@ struct leat_reader_kind {
     int (*steps)(struct leat_reader *reader, uint64_t *steps, struct leat_error *error);
     int (*state)(struct leat_reader *reader, char **json, struct leat_error *error);
     int (*load)(struct leat_reader *reader, const char *json, struct leat_error *error);
+    /* Under the lock: goes back to reader->before in the pass that runs. NULL, or false: it cannot. */
+    bool (*put_back)(struct leat_reader *reader);
 };
 
 /* Whatever it reads, a consumer begins with its reader. */

@@ -144,6 +144,10 @@ class Taking(Deciding, Reader):
         self._moved = True
         return self._given(batch)
 
+    def _put_back(self) -> None:
+        if self._peers is None and not self._distributed:  # several ranks take a step together
+            super()._put_back()
+
     def _own(self, number: int) -> Batch | None:
         form = self._form
         if self._distributed:

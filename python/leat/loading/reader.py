@@ -51,6 +51,10 @@ class Reader(Closing):
         self._ahead = self._there = None
         return core, batch
 
+    def _put_back(self) -> None:
+        """The batch of a step that was not ended comes again."""
+        self._core.put_back()
+
     def _got(self, function: Callable[..., _leat.Batch | None], *args: int) -> _leat.Batch | None:
         """A batch of the engine. If there is no memory for it, workers give theirs back first."""
         try:
@@ -149,7 +153,9 @@ class Reader(Closing):
 
 
 class Pass:
-    """One pass through an epoch. After an exception the position has not moved: calling ``next`` again tries again."""
+    """One pass through an epoch. After an exception the position has not moved: calling ``next`` again tries again. Those
+    of signal handlers, too, which Python runs between any two lines here.
+    """
 
     __slots__ = ("__weakref__", "_done", "_number", "_reader", "_turn")
 
@@ -164,11 +170,16 @@ class Pass:
         return self
 
     def __next__(self) -> Any:
-        if self._turn is None:
-            batch = None if self._done else self._reader._take(self._number)
-        else:
-            with self._turn:
+        try:
+            self._reader._core.begin_step()
+            if self._turn is None:
                 batch = None if self._done else self._reader._take(self._number)
+            else:
+                with self._turn:
+                    batch = None if self._done else self._reader._take(self._number)
+        except BaseException:
+            self._reader._put_back()
+            raise
         if batch is None:
             self._done = True
             raise StopIteration
