@@ -15,8 +15,9 @@
 #include "leat/leat.h"
 
 /* Makes of n columns of an integer type those of a row: int32. Returns n, or the first that is not from 0 to most - 1,
- * of at most INT32_MAX; then `to` is undefined. Columns may lie anywhere, and in a mapping that somebody writes to: what
- * was found good is what is in `to`; they are looked at once more for the first that is not, which may be any then. */
+ * of at most INT32_MAX; then `to` is undefined. Columns may lie anywhere, and in a mapping that somebody writes to:
+ * what was found good is what is in `to`; they are looked at once more for the first that is not, which may be any
+ * then. */
 size_t leat_columns_take(enum leat_dtype dtype, const void *stored, size_t n, uint64_t most, int32_t *to);
 /* Whether each of n columns is more than the one before. */
 bool leat_columns_rise(const void *columns, size_t n);
