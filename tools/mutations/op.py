@@ -39,6 +39,13 @@ MUTATIONS = [
         ("c:op/sparse",),
     ),
     Mutation(
+        "a row's first columns are ranked again with its later values, by vectors",
+        "src/op/op_rank_tokens.c",
+        "const uint8_t *stored = direct ? floats + r->n * sizeof(float)",
+        "const uint8_t *stored = direct ? r->row + r->n * sizeof(float)",
+        ("c:op/sparse",),
+    ),
+    Mutation(
         "equal genes are merged out of order",
         "src/op/op_rank_tokens.c",
         "return x != y ? x > y : a < b;",
