@@ -1,7 +1,8 @@
-"""Writes the seeds of the target of files of arrays: `python fuzz/seed_arrays.py fuzz/corpus`."""
+"""Writes the seeds of the targets of files of arrays: `python fuzz/seed_arrays.py fuzz/corpus`."""
 
 from __future__ import annotations
 
+import struct
 import sys
 import zipfile
 from pathlib import Path
@@ -28,7 +29,30 @@ SEEDS = {
     "eight": tensors({"x": tensor("F8_E5M2", [3, 2], 0, 6)}, bytes(6)),
 }  # fmt: skip
 
-folder = Path(sys.argv[1], "fuzz_arrays")
-folder.mkdir(parents=True, exist_ok=True)
-for name, data in SEEDS.items():
-    (folder / name).write_bytes(data)
+# how the right file is changed (fuzz_arrays_kept.c); a header of 376 bytes, the member at 384, its points at 448
+CHANGES: dict[str, tuple[int, list[tuple[int, int]]]] = {
+    "right": (0, []),
+    "cut": (40_000, []),
+    "fewer_members": (0, [(112 + 32 + 8, 1)]),
+    "more_points": (0, [(112 + 64 + 8, 64)]),
+    "points_of_member": (0, [(384 + 28, 3)]),
+    "first": (0, [(384 + 32, 2)]),
+    "window": (0, [(384 + 40, 1)]),
+    "no_beginning": (0, [(448, 1), (448 + 8, 1)]),
+    "place": (0, [(448 + 32, 1)]),
+    "length": (0, [(448 + 40, 1), (448 + 41, 2)]),
+    "hash": (0, [(448 + 48, 1)]),
+    "crc": (0, [(448 + 56, 1), (448 + 32 + 56, 1)]),
+    "bits": (0, [(448 + 60, 3), (448 + 61, 255)]),
+    "bytes_of_window": (0, [(704 + 2 * 32768 - i, 255) for i in range(1, 100)]),
+}
+CHANGED = {
+    name: struct.pack("<I", cut) + b"".join(struct.pack("<IB", at, by) for at, by in places)
+    for name, (cut, places) in CHANGES.items()
+}
+
+for target, seeds in (("fuzz_arrays", SEEDS), ("fuzz_arrays_kept", CHANGED)):
+    folder = Path(sys.argv[1], target)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, data in seeds.items():
+        (folder / name).write_bytes(data)

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "base/error.h"
+#include "format/kept.h"
 #include "io/blocks.h"
 #include "io/gzip.h"
 #include "io/interrupt.h"
@@ -250,6 +251,8 @@ enum { HEAD = 10, TAIL = 8 };
 struct wrapped {
     struct leat_io_file file, *archive;
     uint64_t at, bytes; /* of the member in the archive */
+    char *index;        /* that keeps its access points; NULL: none does */
+    uint64_t inode;     /* of that */
     uint8_t head[HEAD], tail[TAIL];
     char path[];
 };
@@ -288,6 +291,7 @@ static void wrapped_close(struct leat_io_file *file)
 {
     struct wrapped *w = (struct wrapped *)file;
     leat_io_release(w->archive);
+    leat_free(w->index);
     leat_free(w);
 }
 
@@ -314,6 +318,13 @@ static int wrap(struct leat_io_file *archive, const struct leat_archive_member *
         .backend = &wrapped_backend, .path = w->path, .size = HEAD + m->bytes + TAIL, .references = 1};
     *out = &w->file;
     return LEAT_OK;
+}
+
+static int wrong_index(void *user, uint64_t at, struct leat_error *error)
+{
+    const struct wrapped *w = user;
+    return leat_kept_wrong(w->path, w->index, w->inode, "a member is not what its index says", w->at + at - HEAD,
+                           error);
 }
 
 /* ---- opening a member ------------------------------------------------------------------------ */
@@ -343,13 +354,19 @@ static int see(void *user, const uint8_t *bytes, size_t n, struct leat_error *er
     return stop || leat_io_interrupted() ? stopped(c->file, error) : LEAT_OK;
 }
 
+static uint64_t block_bytes(const struct leat_archive_member *m)
+{
+    const uint64_t share = m->size / LEAT_GZIP_POINTS + 1;
+    return share > PIECE ? share : PIECE;
+}
+
 static int inflate_member(struct leat_io_file *file, const struct leat_archive_member *m, uint64_t at,
-                          const struct leat_open_options *opening, struct leat_io_file **out, struct leat_error *error)
+                          const struct leat_open_options *opening, struct leat_gzip_points *keep,
+                          struct leat_io_file **out, struct leat_error *error)
 {
     struct counted c = {.file = file, .m = m, .options = opening};
     struct leat_io_file *gzip = NULL;
-    const uint64_t share = m->size / LEAT_GZIP_POINTS + 1;
-    const struct leat_gzip_options options = {.sink = see, .user = &c, .block_bytes = share > PIECE ? share : PIECE};
+    const struct leat_gzip_options options = {.sink = see, .user = &c, .block_bytes = block_bytes(m), .keep = keep};
     int rc = wrap(file, m, at, &gzip, error);
     if (rc)
         return rc;
@@ -358,6 +375,8 @@ static int inflate_member(struct leat_io_file *file, const struct leat_archive_m
     if (!rc && c.seen < m->size) {
         if (out)
             leat_io_release(*out);
+        if (keep)
+            leat_gzip_points_free(keep);
         rc = broken(file, m->header, "a member decodes to fewer bytes than its directory says", error);
     }
     if (rc == LEAT_E_CORRUPT)
@@ -408,13 +427,15 @@ static int find_bytes(struct leat_io_file *file, const struct leat_archive *zip,
 }
 
 int leat_archive_open(struct leat_io_file *file, const struct leat_archive *zip, const struct leat_archive_member *m,
-                      const struct leat_open_options *options, struct leat_io_file **out, uint64_t *at,
-                      struct leat_error *error)
+                      const struct leat_open_options *options, struct leat_gzip_points *keep, struct leat_io_file **out,
+                      uint64_t *at, struct leat_error *error)
 {
     *out = NULL;
+    if (keep)
+        *keep = (struct leat_gzip_points){0};
     int rc = find_bytes(file, zip, m, at, error);
     if (!rc && m->deflated) {
-        rc = inflate_member(file, m, *at, options, out, error);
+        rc = inflate_member(file, m, *at, options, keep, out, error);
         *at = 0;
     } else if (!rc) {
         *out = leat_io_retain(file);
@@ -424,10 +445,51 @@ int leat_archive_open(struct leat_io_file *file, const struct leat_archive *zip,
     return rc;
 }
 
+int leat_archive_reopen(struct leat_io_file *file, const struct leat_archive *zip, const struct leat_archive_member *m,
+                        const struct leat_gzip_points *kept, const char *index, uint64_t inode,
+                        struct leat_io_file **out, struct leat_error *error)
+{
+    uint64_t at;
+    struct leat_io_file *gzip = NULL;
+    *out = NULL;
+    int rc = find_bytes(file, zip, m, &at, error);
+    rc = rc ? rc : wrap(file, m, at, &gzip, error);
+    if (rc)
+        return rc;
+    struct wrapped *w = (struct wrapped *)gzip;
+    const struct leat_gzip_options options = {.user = w, .block_bytes = block_bytes(m), .wrong = wrong_index};
+    w->inode = inode;
+    rc = (w->index = leat_strdup(index)) ? leat_gzip_reopen(gzip, kept, &options, out, error)
+                                         : leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", file->path);
+    leat_io_release(gzip);
+    if (!rc && (*out)->size != m->size) {
+        leat_io_release(*out);
+        *out = NULL;
+        rc = leat_fail(error, LEAT_E_CORRUPT, "the index of %s is that of another file", file->path);
+    }
+    return rc;
+}
+
+int leat_archive_first(struct leat_io_file *file, const struct leat_archive *zip, const struct leat_archive_member *m,
+                       uint8_t *to, size_t n, struct leat_error *error)
+{
+    uint64_t at;
+    struct leat_io_file *gzip = NULL;
+    int rc = find_bytes(file, zip, m, &at, error);
+    rc = rc ? rc : wrap(file, m, at, &gzip, error);
+    rc = rc ? rc : leat_gzip_first(gzip, to, n, error);
+    leat_io_release(gzip);
+    if (rc == LEAT_E_CORRUPT)
+        leat_error_at_file(error, file->path, (int64_t)m->header);
+    return rc;
+}
+
 int leat_archive_check(struct leat_io_file *file, const struct leat_archive *zip, const struct leat_archive_member *m,
                        struct leat_error *error)
 {
     uint64_t at;
     int rc = find_bytes(file, zip, m, &at, error);
-    return rc ? rc : m->deflated ? inflate_member(file, m, at, NULL, NULL, error) : check_stored(file, m, at, error);
+    return rc            ? rc
+           : m->deflated ? inflate_member(file, m, at, NULL, NULL, NULL, error)
+                         : check_stored(file, m, at, error);
 }

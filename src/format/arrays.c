@@ -204,7 +204,7 @@ static int place(struct leat_arrays *a, size_t k, const struct leat_found_array 
 
 /* Adds array i of the file as a field. */
 static int add(struct leat_arrays *a, const struct leat_arrays_in *in, size_t i, const char *name,
-               const struct leat_field *wish, struct leat_error *error)
+               const struct leat_field *wish, struct leat_arrays_kept *kept, struct leat_error *error)
 {
     const size_t k = a->source.n_fields;
     struct leat_found_array array = {0};
@@ -214,7 +214,7 @@ static int add(struct leat_arrays *a, const struct leat_arrays_in *in, size_t i,
                             in->n, LEAT_ARRAYS_MOST);
     snprintf(a->columns[k].name, sizeof a->columns[k].name, "%s", name);
     a->fields[k].name = a->columns[k].name;
-    int rc = in->find(in->user, i, name, wish, &array, error);
+    int rc = in->find(in->user, i, name, wish, kept, &array, error);
     a->columns[k].file = array.file;
     a->source.n_fields++;
     return rc ? rc : place(a, k, &array, wish, error);
@@ -232,7 +232,7 @@ static int no_array(const struct leat_arrays_in *in, char (*names)[LEAT_FIELD_NA
 }
 
 static int add_all(struct leat_arrays *a, const struct leat_arrays_in *in, char (*names)[LEAT_FIELD_NAME],
-                   const struct leat_open_options *options, struct leat_error *error)
+                   const struct leat_open_options *options, struct leat_arrays_kept *kept, struct leat_error *error)
 {
     int rc = LEAT_OK;
     for (size_t i = 0; i < in->n && !rc && !options->n_fields; i++) {
@@ -240,14 +240,14 @@ static int add_all(struct leat_arrays *a, const struct leat_arrays_in *in, char 
             if (!strcmp(names[i], names[k]))
                 rc = leat_fail(error, LEAT_E_INVALID,
                                "two arrays of %s have the name \"%s\": choose others with fields", in->path, names[i]);
-        rc = rc ? rc : add(a, in, i, names[i], NULL, error);
+        rc = rc ? rc : add(a, in, i, names[i], NULL, kept, error);
     }
     for (size_t w = 0; w < options->n_fields && !rc; w++) {
         const struct leat_field *wish = &options->fields[w];
         size_t i = 0;
         while (i < in->n && strcmp(names[i], wish->name) != 0)
             i++;
-        rc = i < in->n ? add(a, in, i, names[i], wish, error) : no_array(in, names, wish->name, error);
+        rc = i < in->n ? add(a, in, i, names[i], wish, kept, error) : no_array(in, names, wish->name, error);
     }
     if (!rc && !a->source.n_fields)
         rc = leat_fail_at(error, LEAT_E_FORMAT, a->path, LEAT_NO_OFFSET, "%s has no arrays", a->path);
@@ -277,14 +277,20 @@ static int fill(struct leat_arrays *a, const struct leat_arrays_in *in, const st
             rc = leat_fail(error, LEAT_E_INVALID, "%s: the name \"%s...\" of an array is longer than %d bytes",
                            in->path, names[i], LEAT_FIELD_NAME - 1);
     }
-    rc = rc || options->verifying ? rc : add_all(a, in, names, options, error);
+    struct leat_arrays_kept *kept = NULL;
+    if (!rc && !options->verifying) {
+        rc = leat_arrays_kept_load(in->file, options->index_dir, &kept, error);
+        rc = rc ? rc : add_all(a, in, names, options, kept, error);
+    }
     leat_free(names);
     a->source.path = a->path;
     a->source.fields = a->fields;
     a->source.storage = a->storage;
     a->source.metadata = "{}";
     a->source.notice = a->notice;
-    return rc || options->verifying ? rc : leat_arrays_sum(a, options, error);
+    rc = rc || options->verifying ? rc : leat_arrays_sum(a, options, kept, error);
+    leat_arrays_kept_free(kept);
+    return rc;
 }
 
 int leat_arrays_open(const struct leat_arrays_in *in, const struct leat_open_options *options, struct leat_source **out,

@@ -7,7 +7,7 @@
  *     big-endian, or in the order of Fortran                          computed
  *
  * One pass over all values finds the fingerprint, which is that of the same values packed, and is kept
- * (arrays_sums.h).
+ * (arrays_sums.h, arrays_kept.h).
  */
 #ifndef LEAT_FORMAT_ARRAYS_H
 #define LEAT_FORMAT_ARRAYS_H
@@ -20,6 +20,8 @@
 #define LEAT_ARRAYS_MOST 1024
 /* Of compressed arrays, whose few bytes may stand for any number, no row is larger. */
 #define LEAT_ARRAYS_COMPRESSED_ROW (UINT64_C(256) << 20)
+
+struct leat_arrays_kept; /* arrays_kept.h */
 
 /* An array, as its format finds it. */
 struct leat_found_array {
@@ -41,10 +43,10 @@ struct leat_arrays_in {
     void *user;
     /* The name of array i as it stands in the file, of *length bytes. */
     const char *(*name)(void *user, size_t i, size_t *length);
-    /* Fills array i, which is wanted as `wish` says (NULL: as it is), and is the field `name`. FORMAT, INVALID,
-     * UNSUPPORTED, CORRUPT, IO, NOMEM. */
-    int (*find)(void *user, size_t i, const char *name, const struct leat_field *wish, struct leat_found_array *out,
-                struct leat_error *error);
+    /* Fills array i, which is wanted as `wish` says (NULL: as it is), and is the field `name`. `kept`: what an index of
+     * the file may have, and gets. FORMAT, INVALID, UNSUPPORTED, CORRUPT, IO, NOMEM. */
+    int (*find)(void *user, size_t i, const char *name, const struct leat_field *wish, struct leat_arrays_kept *kept,
+                struct leat_found_array *out, struct leat_error *error);
     const char *notice; /* "" or what was left out; copied */
 };
 

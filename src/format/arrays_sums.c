@@ -4,13 +4,11 @@
 #include <inttypes.h>
 #include <libdeflate.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "format/fingerprint.h"
-#include "format/kept.h"
 #include "io/blocks.h"
 #include "io/guard.h"
 #include "io/interrupt.h"
@@ -212,16 +210,7 @@ static int sum_all(struct leat_arrays *a, const struct leat_open_options *option
     return rc;
 }
 
-/* ---- what is kept ---------------------------------------------------------------------------- */
-
-struct kept_sum {
-    uint64_t choice, sums[2];
-};
-struct kept_sums {
-    struct kept_sum all[LEAT_ARRAYS_SUMS];
-    size_t n;
-};
-static const char kind[9] = "ARRAYS 1";
+/* ---- the fingerprint -------------------------------------------------------------------------- */
 
 /* What the sums are over. */
 static uint64_t choice_of(const struct leat_arrays *a)
@@ -239,78 +228,20 @@ static uint64_t choice_of(const struct leat_arrays *a)
     return key;
 }
 
-static void load(struct kept_sums *out, const char *place, struct leat_io_file *source)
+int leat_arrays_sum(struct leat_arrays *a, const struct leat_open_options *options, struct leat_arrays_kept *kept,
+                    struct leat_error *error)
 {
-    struct leat_kept k = {.sections = {{.each = sizeof *out->all}}};
-    if (!leat_kept_load(&k, place, source, kind, false))
-        return;
-    const struct leat_kept_section *s = &k.sections[0];
-    const size_t n = s->count < LEAT_ARRAYS_SUMS ? (size_t)s->count : LEAT_ARRAYS_SUMS;
-    if (n && !leat_guarded_copy(out->all, s->data, n * sizeof *out->all, NULL))
-        out->n = n;
-    leat_kept_release(&k);
-}
-
-static const struct kept_sum *find(const struct kept_sums *kept, uint64_t choice)
-{
-    for (size_t i = 0; i < kept->n; i++)
-        if (kept->all[i].choice == choice)
-            return &kept->all[i];
-    return NULL;
-}
-
-/* The oldest one gives way. */
-static void save(struct kept_sums *kept, const struct kept_sum *more, const char *place, struct leat_io_file *source)
-{
-    if (kept->n == LEAT_ARRAYS_SUMS)
-        memmove(kept->all, kept->all + 1, --kept->n * sizeof *kept->all);
-    kept->all[kept->n++] = *more;
-    struct leat_kept k = {.sections = {{kept->all, kept->n, sizeof *kept->all}}};
-    leat_kept_save(&k, place, source, kind);
-    leat_free(k.path);
-}
-
-/* The file whose pieces tell whether it is as it was: not its blocks, which are larger. NULL: it cannot be opened. */
-static struct leat_io_file *source_of(const struct leat_arrays *a)
-{
-    struct leat_io_file *raw;
-    if (!leat_io_is_remote(a->path))
-        return leat_io_retain(a->file);
-    return leat_io_open(a->path, &raw, NULL) ? NULL : raw;
-}
-
-/* Reads the sums of a choice where they are kept, or finds and keeps them. */
-static int find_or_make(struct leat_arrays *a, const struct leat_open_options *options, const char *place,
-                        struct leat_io_file *source, uint64_t total, struct leat_error *error)
-{
-    struct kept_sums kept = {.n = 0};
-    struct kept_sum sum = {.choice = choice_of(a)};
-    if (source)
-        load(&kept, place, source);
-    const struct kept_sum *found = find(&kept, sum.choice);
-    int rc = found ? LEAT_OK : sum_all(a, options, total, sum.sums, error);
-    rc = rc ? rc : leat_arrays_refresh(&a->source, error);
-    if (rc)
-        return rc;
-    memcpy(a->source.fingerprint, found ? found->sums : sum.sums, sizeof sum.sums);
-    if (found || !source)
-        return LEAT_OK;
-    if (options->index_dir)
-        mkdir(options->index_dir, 0777);
-    save(&kept, &sum, place, source);
-    return LEAT_OK;
-}
-
-int leat_arrays_sum(struct leat_arrays *a, const struct leat_open_options *options, struct leat_error *error)
-{
-    char place[4096];
     uint64_t total = 0;
     for (size_t k = 0; k < a->source.n_fields; k++)
         total += a->source.count * a->columns[k].row_bytes;
-    const bool keeps = (options->index_dir || total >= LEAT_ARRAYS_KEPT) &&
-                       leat_kept_path(a->path, options->index_dir, place, sizeof place);
-    struct leat_io_file *source = keeps ? source_of(a) : NULL;
-    const int rc = find_or_make(a, options, place, source, total, error);
-    leat_io_release(source);
-    return rc;
+    struct leat_arrays_sums sums = {.choice = choice_of(a)};
+    const bool found = leat_arrays_kept_sums(kept, &sums);
+    int rc = found ? LEAT_OK : sum_all(a, options, total, sums.sums, error);
+    rc = rc ? rc : leat_arrays_refresh(&a->source, error);
+    if (rc)
+        return rc;
+    memcpy(a->source.fingerprint, sums.sums, sizeof sums.sums);
+    if (options->index_dir || total >= LEAT_ARRAYS_KEPT)
+        leat_arrays_kept_save(kept, options->index_dir, found ? NULL : &sums);
+    return LEAT_OK;
 }

@@ -2,18 +2,17 @@
  * The values of arrays (arrays.h), and the pass over all of them that finds their fingerprint.
  *
  * The sums of a sample mix its fields in their order, so each choice of fields has sums of its own. They are kept
- * (kept.h): of a choice that was opened before, and whose file is as it was, no value is read. Beside the file they are
- * kept if there are many values, in `index_dir` of any.
+ * (arrays_kept.h): of a choice that was opened before, and whose file is as it was, no value is read. Beside the file
+ * they are kept if there are many values, in `index_dir` of any.
  */
 #ifndef LEAT_FORMAT_ARRAYS_SUMS_H
 #define LEAT_FORMAT_ARRAYS_SUMS_H
 
 #include "format/arrays.h"
+#include "format/arrays_kept.h"
 
 /* From so many bytes of values on sums are kept beside the file. */
 #define LEAT_ARRAYS_KEPT (UINT64_C(16) << 20)
-/* The choices whose sums are kept: the latest. */
-#define LEAT_ARRAYS_SUMS 64
 
 struct leat_array_column {
     char name[LEAT_FIELD_NAME];
@@ -41,7 +40,9 @@ struct leat_arrays {
 /* Reads n rows from `first` on, each as it stands. CORRUPT, CHANGED, IO, NOMEM, CANCELLED. */
 int leat_arrays_fetch(const struct leat_arrays *a, const struct leat_array_column *c, uint64_t first, uint64_t n,
                       uint8_t *to, struct leat_error *error);
-/* Fills the fingerprint of the source: by what is kept, or by the pass, which also compares checksums. */
-int leat_arrays_sum(struct leat_arrays *a, const struct leat_open_options *options, struct leat_error *error);
+/* Fills the fingerprint of the source: by what is kept, or by the pass, which also compares checksums. Keeps what was
+ * found. */
+int leat_arrays_sum(struct leat_arrays *a, const struct leat_open_options *options, struct leat_arrays_kept *kept,
+                    struct leat_error *error);
 
 #endif

@@ -175,6 +175,15 @@ bool leat_kept_forget(const char *path, uint64_t inode)
     return stat(path, &st) || st.st_ino != inode || (!leat_kept_refused(path) && !unlink(path));
 }
 
+int leat_kept_wrong(const char *source, const char *path, uint64_t inode, const char *what, uint64_t at,
+                    struct leat_error *error)
+{
+    const bool gone = !path || leat_kept_forget(path, inode);
+    return leat_fail_at(error, LEAT_E_CHANGED, source, at <= INT64_MAX ? (int64_t)at : LEAT_NO_OFFSET,
+                        "%s: %s: open it again%s%s%s", source, what, gone ? "" : ", and before that remove the index ",
+                        gone ? "" : path, gone ? "" : ", which cannot be removed here, or name an index_dir");
+}
+
 static bool write_all(FILE *file, const struct leat_kept *k, const struct header *h)
 {
     static const uint8_t zeros[64];

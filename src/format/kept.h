@@ -64,5 +64,9 @@ bool leat_kept_save(struct leat_kept *kept, const char *path, struct leat_io_fil
  * there. Any thread. */
 bool leat_kept_forget(const char *path, uint64_t inode);
 void leat_kept_release(struct leat_kept *kept);
+/* The error of a reader that finds this later: CHANGED, `what` is wrong at byte `at` of `source`. It removes the file,
+ * so that the next opening makes it anew, or says that the user has to. `path` NULL: there is none. Any thread. */
+int leat_kept_wrong(const char *source, const char *path, uint64_t inode, const char *what, uint64_t at,
+                    struct leat_error *error);
 
 #endif

@@ -298,8 +298,8 @@ int leat_npy_find(const char *path, struct leat_io_file *file, uint64_t at, uint
                         path, name, out->npy.bytes, bytes - out->npy.header);
 }
 
-static int npy_find(void *user, size_t i, const char *name, const struct leat_field *wish, struct leat_found_array *out,
-                    struct leat_error *error)
+static int npy_find(void *user, size_t i, const char *name, const struct leat_field *wish,
+                    struct leat_arrays_kept *kept, struct leat_found_array *out, struct leat_error *error)
 {
     struct leat_io_file *file = user;
     out->file = leat_io_retain(file);

@@ -1,6 +1,7 @@
 /*
  * Archives of arrays of numpy.savez and savez_compressed: each member NAME.npy is a field (arrays.h) of NAME. Members
- * that are none are left out, with a notice. CRC-32 is compared by the pass over the values, and by leat verify.
+ * that are none are left out, with a notice. CRC-32 is compared by the pass over the values, and by leat verify. Access
+ * points of deflated members are kept, so that the next opening decodes no more than their headers.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@
 #include "base/error.h"
 #include "format/archive.h"
 #include "format/arrays.h"
+#include "format/arrays_kept.h"
 
 struct npz {
     const struct leat_open_options *options; /* NULL: of leat verify */
@@ -42,21 +44,56 @@ static const char *npz_name(void *user, size_t i, size_t *length)
     return z->arrays[i]->name;
 }
 
-static int npz_find(void *user, size_t i, const char *name, const struct leat_field *wish, struct leat_found_array *out,
-                    struct leat_error *error)
+/* The header of a deflated array, which is decoded alone. */
+static int find_deflated(const struct npz *z, const struct leat_archive_member *m, const char *name,
+                         struct leat_found_array *out, struct leat_error *error)
+{
+    uint8_t head[LEAT_NPY_HEADER];
+    const size_t n = m->size < sizeof head ? (size_t)m->size : sizeof head;
+    struct leat_io_file *first = NULL;
+    int rc = leat_archive_first(z->file, &z->zip, m, head, n, error);
+    rc = rc ? rc : leat_io_from_memory(z->file->path, head, n, &first, error);
+    rc = rc ? rc : leat_npy_find(z->file->path, first, 0, m->size, name, out, error);
+    leat_io_release(first);
+    return rc;
+}
+
+/* Opens a deflated member by the points that are kept, or decodes it and keeps them. */
+static int open_deflated(const struct npz *z, const struct leat_archive_member *m, struct leat_arrays_kept *kept,
+                         struct leat_found_array *out, struct leat_error *error)
+{
+    struct leat_gzip_points points;
+    const char *index;
+    uint64_t inode;
+    if (leat_arrays_kept_points(kept, m, &points, &index, &inode)) {
+        const int rc = leat_archive_reopen(z->file, &z->zip, m, &points, index, inode, &out->file, error);
+        if (rc != LEAT_E_CORRUPT)
+            return rc;
+        leat_arrays_kept_doubt(kept);
+    }
+    const bool keeps = leat_arrays_kept_keeps(kept);
+    const int rc =
+        leat_archive_open(z->file, &z->zip, m, z->options, keeps ? &points : NULL, &out->file, &out->crc_at, error);
+    return rc || !keeps ? rc : leat_arrays_kept_add(kept, m, &points, error);
+}
+
+static int npz_find(void *user, size_t i, const char *name, const struct leat_field *wish,
+                    struct leat_arrays_kept *kept, struct leat_found_array *out, struct leat_error *error)
 {
     const struct npz *z = user;
     const struct leat_archive_member *m = z->arrays[i];
-    int rc = leat_archive_open(z->file, &z->zip, m, z->options, &out->file, &out->crc_at, error);
-    if (rc)
-        return rc;
     out->compressed = m->deflated;
     out->checked = !m->deflated;
     out->crc = m->crc;
-    rc = leat_npy_find(z->file->path, out->file, out->crc_at, m->size, name, out, error);
+    int rc = m->deflated ? find_deflated(z, m, name, out, error)
+                         : leat_archive_open(z->file, &z->zip, m, z->options, NULL, &out->file, &out->crc_at, error);
+    if (!rc && !m->deflated)
+        rc = leat_npy_find(z->file->path, out->file, out->crc_at, m->size, name, out, error);
+    if (!rc && m->deflated)
+        return open_deflated(z, m, kept, out, error);
     if (rc != LEAT_E_FORMAT && rc != LEAT_E_CORRUPT)
         return rc;
-    const int damaged = m->deflated ? LEAT_OK : leat_archive_check(z->file, &z->zip, m, error);
+    const int damaged = leat_archive_check(z->file, &z->zip, m, error);
     return damaged ? damaged : rc; /* a header that is refused may be a damaged one */
 }
 

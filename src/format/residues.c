@@ -285,10 +285,8 @@ static void give_reading(struct reading *v)
 static int forget_copy(const struct residues *f, struct leat_error *error)
 {
     const struct leat_kept *kept = &f->index->kept;
-    const bool gone = !kept->path || leat_kept_forget(kept->path, kept->inode);
-    return leat_fail_at(error, LEAT_E_CHANGED, f->file.path, LEAT_NO_OFFSET,
-                        "%s: the copy in short frames that was made of it is damaged: %s%s%sopen it again",
-                        f->file.path, gone ? "" : "remove ", gone ? "" : kept->path, gone ? "" : " and ");
+    return leat_kept_wrong(f->file.path, kept->path, kept->inode,
+                           "the copy in short frames that was made of it is damaged", UINT64_MAX, error);
 }
 
 /* The bytes are there, or are not: fills the request. */

@@ -260,7 +260,7 @@ static const char *tensor_name(void *user, size_t i, size_t *length)
 
 /* Types that leat has not are refused; what has a byte, such as F8_E4M3, is taken as uint8 if that is asked for. */
 static int tensor_find(void *user, size_t i, const char *name, const struct leat_field *wish,
-                       struct leat_found_array *out, struct leat_error *error)
+                       struct leat_arrays_kept *kept, struct leat_found_array *out, struct leat_error *error)
 {
     const struct tensors *t = user;
     const struct tensor *one = &t->all[i];

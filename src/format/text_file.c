@@ -186,10 +186,7 @@ uint64_t leat_text_file_record(const struct leat_text_file *t, uint64_t sample, 
  */
 static int forget(const struct leat_text_file *t, const char *what, uint64_t at, struct leat_error *error)
 {
-    const bool gone = leat_text_index_forget(&t->index);
-    return leat_fail_at(error, LEAT_E_CHANGED, t->path, (int64_t)at, "%s: %s: open it again%s%s%s", t->path, what,
-                        gone ? "" : ", and before that remove the index ", gone ? "" : t->index.path,
-                        gone ? "" : ", which cannot be removed here, or name an index_dir");
+    return leat_kept_wrong(t->path, t->index.path, t->index.inode, what, at, error);
 }
 
 int leat_text_file_bytes(const struct leat_text_file *t, uint64_t at, size_t n, uint8_t *to, struct leat_error *error)

@@ -97,8 +97,5 @@ bool leat_text_index_load(struct leat_text_index *index, const char *path, struc
                           const struct leat_text_care *care);
 /* Writes it beside its place and renames it. A failure is only logged: then the next one who opens makes it anew. */
 bool leat_text_index_save(struct leat_text_index *index, const char *path, struct leat_io_file *source, uint64_t mode);
-/* Removes the file of an index that turned out to be wrong, unless another one is in its place by now. False: it is
- * still there. */
-bool leat_text_index_forget(const struct leat_text_index *index);
 
 #endif

@@ -427,11 +427,6 @@ static bool hash_catalogue(const struct leat_text_index *x, struct header *h, co
     return true;
 }
 
-bool leat_text_index_forget(const struct leat_text_index *x)
-{
-    return !x->path || leat_kept_forget(x->path, x->inode);
-}
-
 bool leat_text_index_save(struct leat_text_index *x, const char *path, struct leat_io_file *source, uint64_t mode)
 {
     struct stat st;

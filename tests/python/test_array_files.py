@@ -263,6 +263,116 @@ def test_kept_sums_that_are_damaged_or_of_another_file_are_found_anew(tmp_path: 
     assert index.read_bytes() != first
 
 
+def blocks_decoded() -> int:
+    """By this process so far."""
+    return int(leat.Loader(leat.from_arrays(x=LABELS), 1, framework="numpy").stats()["cache"]["blocks"])
+
+
+def deflated(path: Path) -> dict[str, Any]:
+    """Writes arrays of several blocks: some that do not compress, some that are zeros, and one in Fortran's order."""
+    noise = np.random.default_rng(3).integers(0, 256, (6000, 1000), "u1")
+    arrays = {"x": noise, "z": np.zeros((6000, 700), "i4"), "t": np.asfortranarray(noise[:, :9].astype("f4"))}
+    np.savez_compressed(path, **arrays)
+    return arrays
+
+
+def assert_has(ds: Any, arrays: dict[str, Any]) -> None:
+    ids = [0, 5999, 17, 3000, 2999, 4321]
+    for i in ids:
+        assert all(np.array_equal(ds[i][name], array[i]) for name, array in arrays.items())
+    for batch in leat.Loader(ds, 500, shuffle=True, epochs=1, framework="numpy"):
+        assert all(np.array_equal(batch[name], array[batch.ids]) for name, array in arrays.items())
+
+
+@pytest.mark.parametrize("kept", ["beside", "in index_dir"])
+def test_deflated_arrays_are_decoded_by_the_first_opening_alone(kept: str, tmp_path: Path) -> None:
+    arrays = deflated(tmp_path / "a.npz")
+    where = tmp_path if kept == "beside" else tmp_path / "kept"
+    options: dict[str, Any] = {} if kept == "beside" else {"index_dir": where}
+    first = leat.open(tmp_path / "a.npz", **options)
+    (index,) = where.glob("*.leat-index")
+    before, written = blocks_decoded(), index.stat().st_ino
+    again = leat.open(tmp_path / "a.npz", **options)
+    assert blocks_decoded() == before and index.stat().st_ino == written
+    assert again.fingerprint == first.fingerprint and again.schema == first.schema
+    assert again[17]["x"].tolist() == arrays["x"][17].tolist()
+    assert blocks_decoded() == before + 3  # one of each array
+    assert_has(first, arrays)
+    assert_has(again, arrays)
+
+
+def test_of_deflated_arrays_on_another_machine_no_values_are_read_again(tmp_path: Path) -> None:
+    noise = np.random.default_rng(3).integers(0, 256, (20_000, 1000), "u1")
+    data = npz({"x.npy": npy(noise), "y.npy": npy(np.arange(20_000))}, zipfile.ZIP_DEFLATED)
+    with Server({"a.npz": data}) as server:
+        first = leat.open(server.url("a.npz"), index_dir=tmp_path)
+        before = len(server.ranges)
+        again = leat.open(server.url("a.npz"), index_dir=tmp_path)
+        read = sum(end - begin + 1 for begin, end in server.ranges[before:])
+        assert again.fingerprint == first.fingerprint and 0 < read < 6 << 20 < len(data) // 3
+        assert all(np.array_equal(again[i]["x"], noise[i]) and again[i]["y"] == i for i in (19_999, 0, 7777))
+
+
+def test_what_is_kept_of_deflated_arrays_serves_every_choice_of_fields(tmp_path: Path) -> None:
+    arrays, kept = deflated(tmp_path / "a.npz"), tmp_path / "kept"
+    choices = [["x"], ["z"], ["t", "x"], ["x", "z", "t"]]
+    want = [leat.open(tmp_path / "a.npz", fields=c, index_dir=tmp_path / "-".join(c)).fingerprint for c in choices]
+    assert [leat.open(tmp_path / "a.npz", fields=c, index_dir=kept).fingerprint for c in choices] == want
+    before = blocks_decoded()
+    again = [leat.open(tmp_path / "a.npz", fields=c, index_dir=kept) for c in choices]
+    assert [ds.fingerprint for ds in again] == want and blocks_decoded() == before
+    assert_has(again[-1], arrays)
+
+
+def test_an_index_of_deflated_arrays_that_is_damaged_or_of_another_file_is_made_anew(tmp_path: Path) -> None:
+    arrays, path = deflated(tmp_path / "a.npz"), tmp_path / "a.npz"
+    index = tmp_path / "a.npz.leat-index"
+    want = leat.open(path).fingerprint
+    first = index.read_bytes()
+    for at in (0, 120, 400, 448, 476, 560, 650, 700, 50_000, len(first) - 1):  # header, sums, members, points, windows
+        index.write_bytes(changed(first, at, bytes([first[at] ^ 1])))
+        ds = leat.open(path)
+        assert ds.fingerprint == want and index.read_bytes() == first
+    index.write_bytes(first[:-1])
+    assert_has(leat.open(path), arrays)
+    assert index.read_bytes() == first
+    np.savez_compressed(tmp_path / "b.npz", **{name: array[::-1] for name, array in arrays.items()})
+    leat.open(tmp_path / "b.npz")
+    index.write_bytes((tmp_path / "b.npz.leat-index").read_bytes())
+    assert leat.open(path).fingerprint == want and index.read_bytes() == first
+
+
+def test_deflated_bytes_that_are_no_longer_those_of_the_index_are_an_error_once_by_it(tmp_path: Path) -> None:
+    arrays, path = deflated(tmp_path / "a.npz"), tmp_path / "a.npz"
+    index, cli = tmp_path / "a.npz.leat-index", os.environ["LEAT_CLI"]
+    leat.open(path)
+    good, when = path.read_bytes(), path.stat().st_mtime_ns
+    middle = 3_000_000 + (100 << 10)  # of "x", where no piece is that tells whether the file is as it was
+    write(path, changed(good, middle, b"\x77\x88"))
+    os.utime(path, ns=(when, when))
+    ds = leat.open(path)
+    assert subprocess.run([cli, "verify", str(path)], capture_output=True, check=False).returncode != 0
+    assert index.exists()
+    read = {i: ds[i]["x"] for i in (0, 5999)}  # other blocks are as they were
+    assert all(np.array_equal(values, arrays["x"][i]) for i, values in read.items())
+    tmp_path.chmod(0o555)
+    try:
+        with pytest.raises(leat.ChangedError, match=r"a\.npz.*remove the index .*a\.npz\.leat-index, .* index_dir"):
+            for i in range(0, 6000, 100):
+                assert np.array_equal(ds[i]["x"], arrays["x"][i])
+    finally:
+        tmp_path.chmod(0o755)
+    assert index.exists()
+    with pytest.raises(leat.ChangedError, match=r"a\.npz.*open it again"):
+        for i in range(0, 6000, 100):
+            assert np.array_equal(ds[i]["x"], arrays["x"][i])
+    assert not index.exists()
+    with pytest.raises(leat.CorruptError, match=r"a\.npz"):
+        leat.open(path)
+    write(path, good)
+    assert_has(leat.open(path), arrays)
+
+
 def test_a_folder_that_may_not_be_written_is_opened_all_the_same(tmp_path: Path) -> None:
     folder = tmp_path / "theirs"
     folder.mkdir()
@@ -425,7 +535,5 @@ def test_a_bomb_ends_in_bounded_memory(tmp_path: Path) -> None:
         "try:\n    leat.open(sys.argv[1])\nexcept leat.Error as e:\n    print(e)\n"
     )
     path = write(tmp_path / "bomb.npz", local + entry + end)
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=False)
     assert "256 MiB" in done.stdout, done.stderr

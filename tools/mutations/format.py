@@ -397,9 +397,9 @@ MUTATIONS = [
     ),
     Mutation(
         "arrays of other fields have the sums that are kept",
-        "src/format/arrays_sums.c",
-        "        if (kept->all[i].choice == choice)\n",
-        "        if (choice)\n",
+        "src/format/arrays_kept.c",
+        "        if (k->sums[i].choice == sums->choice) {\n",
+        "        if (sums->choice) {\n",
         ("py:test_array_files.py",),
     ),
     Mutation(
@@ -412,9 +412,30 @@ MUTATIONS = [
     Mutation(
         "the sums of arrays are not kept",
         "src/format/arrays_sums.c",
-        "    if (found || !source)\n",
-        "    if (found || source)\n",
+        "    if (options->index_dir || total >= LEAT_ARRAYS_KEPT)\n",
+        "    if (options->index_dir && total >= LEAT_ARRAYS_KEPT)\n",
         ("py:test_array_files.py", "c:format/arrays"),
+    ),
+    Mutation(
+        "points of a deflated array are not kept",
+        "src/format/npz.c",
+        "    const bool keeps = leat_arrays_kept_keeps(kept);\n",
+        "    const bool keeps = false;\n",
+        ("py:test_array_files.py",),
+    ),
+    Mutation(
+        "points of members that were kept before begin with those of the first one",
+        "src/format/arrays_kept.c",
+        "        m->first = to->sections[POINTS].count;\n",
+        "        m->first = 0;\n",
+        ("py:test_array_files.py",),
+    ),
+    Mutation(
+        "an index whose points are wrong stays",
+        "src/format/kept.c",
+        "    const bool gone = !path || leat_kept_forget(path, inode);\n",
+        "    const bool gone = !path || inode;\n",
+        ("py:test_array_files.py", "py:test_damaged_caches.py"),
     ),
     Mutation(
         "a local header may name another member than the directory",

@@ -20,8 +20,29 @@ MUTATIONS = [
     Mutation(
         "a gzip file that was changed under its index is decoded without a word",
         "src/io/gzip.c",
-        "if (rc || leat_hash64(to, (size_t)bytes) == p->hash)",
-        "if (rc || bytes)",
+        "!rc && leat_hash64(to, (size_t)bytes) == p->hash &&",
+        "!rc &&",
+        ("c:io/gzip",),
+    ),
+    Mutation(
+        "a block by points that lie is not compared with the CRC-32 of its file",
+        "src/io/gzip.c",
+        "(!g->wrong || libdeflate_crc32(0, to, (size_t)bytes) == p->crc);",
+        "true;",
+        ("c:io/gzip",),
+    ),
+    Mutation(
+        "points of a gzip file may have another CRC-32 than its end",
+        "src/io/gzip.c",
+        "return crc == leat_get_u32(tail) &&",
+        "return",
+        ("c:io/gzip",),
+    ),
+    Mutation(
+        "a call of inflate that only ends a block of deflate is the end of the file",
+        "src/io/gzip.c",
+        "if (*state == Z_BUF_ERROR && z->avail_in)",
+        "if (false)",
         ("c:io/gzip",),
     ),
     Mutation(

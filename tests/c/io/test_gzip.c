@@ -2,6 +2,7 @@
 #include <zlib.h>
 
 #include "../folder.h"
+#include "base/hash.h"
 #include "io/blocks.h"
 #include "io/gzip.h"
 
@@ -56,16 +57,21 @@ static int see(void *user, const uint8_t *bytes, size_t n, struct leat_error *er
 
 static struct seen seen;
 
-static int open_gzip(struct leat_io_file **out, struct leat_error *error)
+static int open_keeping(struct leat_gzip_points *keep, struct leat_io_file **out, struct leat_error *error)
 {
     struct leat_io_file *file;
     assert_int_equal(leat_io_open(path, &file, error), LEAT_OK);
     seen.n = 0;
     seen.limit = BYTES;
-    const struct leat_gzip_options options = {.sink = see, .user = &seen, .block_bytes = BLOCK};
+    const struct leat_gzip_options options = {.sink = see, .user = &seen, .block_bytes = BLOCK, .keep = keep};
     int rc = leat_gzip_open(file, &options, out, error);
     leat_io_release(file);
     return rc;
+}
+
+static int open_gzip(struct leat_io_file **out, struct leat_error *error)
+{
+    return open_keeping(NULL, out, error);
 }
 
 static void assert_reads_everywhere(struct leat_io_file *file)
@@ -217,6 +223,261 @@ TEST(other_bytes_under_an_open_file_are_told)
     close(fd);
     int rc = leat_io_read(file, 0, 100, got, &error);
     assert_true(rc == LEAT_E_CHANGED || rc == LEAT_E_CORRUPT);
+    leat_io_release(file);
+}
+
+/* ---- points that are kept -------------------------------------------------------------------- */
+
+static int n_wrong;
+
+static int wrong(void *user, uint64_t at, struct leat_error *error)
+{
+    n_wrong++;
+    error->code = LEAT_E_CHANGED;
+    return LEAT_E_CHANGED;
+}
+
+static int reopen(const struct leat_gzip_points *kept, struct leat_io_file **out, struct leat_error *error)
+{
+    struct leat_io_file *file;
+    assert_int_equal(leat_io_open(path, &file, error), LEAT_OK);
+    const struct leat_gzip_options options = {.block_bytes = BLOCK, .wrong = wrong};
+    int rc = leat_gzip_reopen(file, kept, &options, out, error);
+    leat_io_release(file);
+    return rc;
+}
+
+TEST(with_points_that_were_kept_nothing_is_decoded_but_what_is_read)
+{
+    struct leat_error error;
+    struct leat_io_file *file;
+    struct leat_gzip_points points;
+    uint64_t bytes, before, after;
+    files_write(folder, "data.gz", packed, pack(plain, BYTES, packed, sizeof packed));
+    assert_ok(open_keeping(&points, &file, &error));
+    assert_memory_equal(seen.bytes, plain, BYTES);
+    assert_reads_everywhere(file);
+    leat_io_release(file);
+    assert_true(points.n > 10);
+    leat_blocks_stats(&bytes, &before);
+    assert_ok(reopen(&points, &file, &error));
+    assert_ok(leat_io_read(file, BYTES / 2, 10, got, &error));
+    assert_memory_equal(got, plain + BYTES / 2, 10);
+    leat_blocks_stats(&bytes, &after);
+    assert_int_equal(after - before, 1);
+    n_wrong = 0;
+    assert_reads_everywhere(file);
+    assert_int_equal(n_wrong, 0);
+    leat_io_release(file);
+    leat_gzip_points_free(&points);
+}
+
+/* The bits that inflate holds end a block after all of its bytes were given: a call that gives none is no end. */
+TEST(blocks_of_deflate_may_end_where_what_is_decoded_at_a_time_does)
+{
+    struct leat_error error;
+    struct leat_io_file *file;
+    struct leat_gzip_points points;
+    z_stream z = {.next_out = packed, .avail_out = sizeof packed};
+    assert_int_equal(deflateInit2(&z, 6, Z_DEFLATED, 31, 9, Z_DEFAULT_STRATEGY), Z_OK);
+    for (size_t at = 0; at < BYTES; at += LEAT_GZIP_WINDOW) {
+        z.next_in = plain + at;
+        z.avail_in = BYTES - at < LEAT_GZIP_WINDOW ? (uInt)(BYTES - at) : LEAT_GZIP_WINDOW;
+        deflate(&z, Z_BLOCK);
+    }
+    assert_int_equal(deflate(&z, Z_FINISH), Z_STREAM_END);
+    deflateEnd(&z);
+    files_write(folder, "data.gz", packed, sizeof packed - z.avail_out);
+    assert_ok(open_keeping(&points, &file, &error));
+    leat_io_release(file);
+    assert_int_equal(points.n, BYTES / LEAT_GZIP_WINDOW + 1);
+    assert_ok(reopen(&points, &file, &error));
+    assert_reads_everywhere(file);
+    leat_io_release(file);
+    leat_gzip_points_free(&points);
+}
+
+TEST(points_that_are_damaged_are_refused_or_told_and_give_no_other_bytes)
+{
+    struct leat_error error;
+    struct leat_io_file *file;
+    struct leat_gzip_points points;
+    size_t refused = 0, told = 0;
+    files_write(folder, "data.gz", packed, pack(plain, BYTES, packed, sizeof packed));
+    assert_ok(open_keeping(&points, &file, &error));
+    leat_io_release(file);
+    const size_t of_points = (points.n + 1) * sizeof *points.points, of_windows = (points.n - 1) * LEAT_GZIP_WINDOW;
+    for (size_t k = 0; k < 300; k++) {
+        uint8_t *byte =
+            k < 200 ? (uint8_t *)points.points + k * 7919 % of_points : points.windows + k * 7919 % of_windows;
+        *byte ^= (uint8_t)(1 << k % 8);
+        n_wrong = 0;
+        int rc = reopen(&points, &file, &error);
+        assert_true(!rc || rc == LEAT_E_CORRUPT);
+        refused += rc != 0;
+        for (uint64_t at = 0; !rc && at < BYTES; at += 5000) {
+            const uint64_t n = BYTES - at < 5000 ? BYTES - at : 5000;
+            if (!leat_io_read(file, at, n, got, &error))
+                assert_memory_equal(got, plain + at, n);
+            else
+                assert_true(error.code == LEAT_E_CHANGED && n_wrong);
+        }
+        told += n_wrong != 0;
+        leat_io_release(file);
+        *byte ^= (uint8_t)(1 << k % 8);
+    }
+    assert_true(refused > 50 && told > 50);
+    points.n--;
+    assert_int_equal(reopen(&points, &file, &error), LEAT_E_CORRUPT);
+    points.n = LEAT_GZIP_POINTS + 1;
+    assert_int_equal(reopen(&points, &file, &error), LEAT_E_CORRUPT);
+    points.n = 0;
+    assert_int_equal(reopen(&points, &file, &error), LEAT_E_CORRUPT);
+    leat_gzip_points_free(&points);
+}
+
+/* The bytes of a block as they are with the window that is kept. */
+static void decode_by(const struct leat_gzip_points *points, size_t block, uint8_t *to)
+{
+    const struct leat_gzip_point *p = &points->points[block];
+    z_stream z = {.next_in = packed + p->in, .avail_in = (uInt)(sizeof packed - p->in), .next_out = to};
+    z.avail_out = (uInt)(p[1].out - p->out);
+    assert_int_equal(inflateInit2(&z, -15), Z_OK);
+    assert_int_equal(inflatePrime(&z, p->n_bits, p->bits), Z_OK);
+    assert_int_equal(inflateSetDictionary(&z, points->windows + (block - 1) * LEAT_GZIP_WINDOW, LEAT_GZIP_WINDOW),
+                     Z_OK);
+    assert_int_equal(inflate(&z, Z_NO_FLUSH), Z_OK);
+    assert_int_equal(z.avail_out, 0);
+    inflateEnd(&z);
+}
+
+TEST(points_that_lie_and_agree_among_themselves_give_no_other_bytes)
+{
+    enum { LIE = 2 }; /* it begins in text */
+    struct leat_error error;
+    struct leat_io_file *file;
+    struct leat_gzip_points points;
+    files_write(folder, "data.gz", packed, pack(plain, BYTES, packed, sizeof packed));
+    assert_ok(open_keeping(&points, &file, &error));
+    leat_io_release(file);
+    struct leat_gzip_point *p = &points.points[LIE];
+    const size_t bytes = (size_t)(p[1].out - p->out);
+    assert_true(p->out >= LEAT_GZIP_WINDOW);
+    memset(points.windows + (LIE - 1) * LEAT_GZIP_WINDOW, '!', LEAT_GZIP_WINDOW);
+    decode_by(&points, LIE, got);
+    assert_memory_not_equal(got, plain + p->out, bytes);
+    p->hash = leat_hash64(got, bytes);
+    assert_ok(reopen(&points, &file, &error));
+    assert_int_equal(leat_io_read(file, p->out, 1, got, &error), LEAT_E_CHANGED);
+    leat_io_release(file);
+    decode_by(&points, LIE, got);
+    p->crc = (uint32_t)crc32(0, got, (uInt)bytes);
+    assert_int_equal(reopen(&points, &file, &error), LEAT_E_CORRUPT);
+    leat_gzip_points_free(&points);
+}
+
+TEST(points_of_a_file_whose_bytes_have_changed_are_told)
+{
+    struct leat_error error;
+    struct leat_io_file *file;
+    struct leat_gzip_points points;
+    const size_t n = pack(plain, BYTES, packed, sizeof packed);
+    files_write(folder, "data.gz", packed, n);
+    assert_ok(open_keeping(&points, &file, &error));
+    leat_io_release(file);
+    packed[n / 2] ^= 1;
+    files_write(folder, "data.gz", packed, n);
+    assert_ok(reopen(&points, &file, &error));
+    n_wrong = 0;
+    assert_int_equal(leat_io_read(file, 0, BYTES, got, &error), LEAT_E_CHANGED);
+    assert_int_equal(n_wrong, 1);
+    leat_io_release(file);
+    packed[n - 5] ^= 1; /* of the length at its end */
+    files_write(folder, "data.gz", packed, n);
+    assert_int_equal(reopen(&points, &file, &error), LEAT_E_CORRUPT);
+    leat_gzip_points_free(&points);
+}
+
+TEST(nothing_is_kept_of_a_file_of_several_members)
+{
+    struct leat_error error;
+    struct leat_io_file *file;
+    struct leat_gzip_points points;
+    size_t n = pack(plain, BYTES / 2, packed, sizeof packed);
+    n += pack(plain + BYTES / 2, BYTES / 2, packed + n, sizeof packed - n);
+    files_write(folder, "data.gz", packed, n);
+    assert_ok(open_keeping(&points, &file, &error));
+    assert_int_equal(points.n, 0);
+    assert_reads_everywhere(file);
+    leat_io_release(file);
+}
+
+static int take_any(void *user, const uint8_t *bytes, size_t n, struct leat_error *error)
+{
+    return LEAT_OK;
+}
+
+/* Bits of deflate, the lowest first. */
+struct bits {
+    uint8_t *to;
+    size_t n;
+};
+
+static void put_bits(struct bits *b, uint32_t value, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++, b->n++)
+        b->to[b->n / 8] = (uint8_t)(b->to[b->n / 8] | (value >> i & 1) << b->n % 8);
+}
+
+/* One block, with codes that are fixed: 'a', and then it is repeated 258 bytes at a time. */
+TEST(nothing_is_kept_of_a_block_of_deflate_that_zlib_would_not_make)
+{
+    enum { TIMES = (2 << 20) / 16 };
+    static uint8_t bytes[TIMES * 13 / 8 + 64], value[258];
+    struct bits b = {bytes, 80};
+    struct leat_error error;
+    struct leat_io_file *inner, *file;
+    struct leat_gzip_points points;
+    const uint32_t size = 1 + TIMES * 258;
+    memcpy(bytes, "\x1f\x8b\x08\0\0\0\0\0\0\xff", 10);
+    put_bits(&b, 3, 3);
+    put_bits(&b, 0x89, 8); /* the code of 'a' is 0x91, from its highest bit on */
+    for (int i = 0; i < TIMES; i++)
+        put_bits(&b, 0xa3, 13); /* 11000101, of a length of 258, and 00000, of a distance of 1 */
+    put_bits(&b, 0, 7);
+    memset(value, 'a', sizeof value);
+    uLong crc = crc32(0, value, 1);
+    for (int i = 0; i < TIMES; i++)
+        crc = crc32(crc, value, sizeof value);
+    b.n = (b.n + 7) / 8 * 8;
+    put_bits(&b, (uint32_t)crc, 32);
+    put_bits(&b, size, 32);
+    assert_int_equal(leat_io_from_memory("long.gz", bytes, b.n / 8, &inner, &error), LEAT_OK);
+    const struct leat_gzip_options options = {.sink = take_any, .block_bytes = BLOCK, .keep = &points};
+    assert_ok(leat_gzip_open(inner, &options, &file, &error));
+    assert_true(size > LEAT_GZIP_LONGEST + BLOCK + LEAT_GZIP_WINDOW);
+    assert_int_equal(file->size, size);
+    assert_int_equal(points.n, 0);
+    assert_ok(leat_io_read(file, size - 258, 258, got, &error));
+    assert_memory_equal(got, value, 258);
+    leat_io_release(file);
+    leat_io_release(inner);
+}
+
+TEST(the_first_bytes_are_decoded_alone)
+{
+    struct leat_error error;
+    struct leat_io_file *file;
+    const size_t n = pack(plain, BYTES, packed, sizeof packed);
+    packed[n / 2] ^= 1;
+    files_write(folder, "data.gz", packed, n);
+    assert_ok(leat_io_open(path, &file, &error));
+    assert_ok(leat_gzip_first(file, got, 4096, &error));
+    assert_memory_equal(got, plain, 4096);
+    leat_io_release(file);
+    files_write(folder, "data.gz", packed, 100);
+    assert_ok(leat_io_open(path, &file, &error));
+    assert_int_equal(leat_gzip_first(file, got, 4096, &error), LEAT_E_CORRUPT);
     leat_io_release(file);
 }
 
