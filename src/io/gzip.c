@@ -205,8 +205,6 @@ static int step(struct scan *s, struct input *in, z_stream *z, int *state, struc
     z->next_out = s->decoded;
     z->avail_out = sizeof s->decoded;
     *state = inflate(z, s->keep ? Z_BLOCK : Z_NO_FLUSH);
-    if (*state == Z_BUF_ERROR && z->avail_in) /* the bits that were left have ended a block of deflate */
-        *state = Z_OK;
     size_t n = sizeof s->decoded - z->avail_out;
     s->out += n;
     if (s->g)

@@ -39,10 +39,17 @@ MUTATIONS = [
         ("c:io/gzip",),
     ),
     Mutation(
-        "a call of inflate that only ends a block of deflate is the end of the file",
+        "points that are to be kept lie within blocks of deflate",
         "src/io/gzip.c",
-        "if (*state == Z_BUF_ERROR && z->avail_in)",
-        "if (false)",
+        "    return !s->keep || (z->data_type & (LAST | BETWEEN)) == BETWEEN;\n",
+        "    return true;\n",
+        ("c:io/gzip",),
+    ),
+    Mutation(
+        "a block of deflate that is too long is indexed at its end",
+        "src/io/gzip.c",
+        "    if (s->keep && bytes - s->options->block_bytes > LEAT_GZIP_LONGEST)\n",
+        "    if (false)\n",
         ("c:io/gzip",),
     ),
     Mutation(

@@ -272,7 +272,6 @@ TEST(with_points_that_were_kept_nothing_is_decoded_but_what_is_read)
     leat_gzip_points_free(&points);
 }
 
-/* The bits that inflate holds end a block after all of its bytes were given: a call that gives none is no end. */
 TEST(blocks_of_deflate_may_end_where_what_is_decoded_at_a_time_does)
 {
     struct leat_error error;
