@@ -153,8 +153,8 @@ class Reader(Closing):
 
 
 class Pass:
-    """One pass through an epoch. After an exception the position has not moved: calling ``next`` again tries again. Those
-    of signal handlers, too, which Python runs between any two lines here.
+    """One pass through an epoch. After an exception the position has not moved: calling ``next`` again tries again.
+    That holds for those of signal handlers, which Python runs between any two lines here.
     """
 
     __slots__ = ("__weakref__", "_done", "_number", "_reader", "_turn")
