@@ -103,6 +103,27 @@ static void print_array(FILE *out, const struct leat_value *value, unsigned dim,
     fputc(']', out);
 }
 
+static void print_list(FILE *out, enum leat_dtype dtype, const void *data, size_t n)
+{
+    fputc('[', out);
+    for (size_t i = 0; i < n; i++) {
+        fputs(i ? ", " : "", out);
+        cli_print_element(out, dtype, data, i);
+    }
+    fputc(']', out);
+}
+
+/* The row of a sparse matrix: its values, and behind them their columns. */
+static void print_sparse(FILE *out, const struct leat_field *field, const struct leat_value *value)
+{
+    const size_t item = leat_dtype_size(field->item), n = (size_t)value->length / (item + sizeof(int32_t));
+    fputs("{\"columns\": ", out);
+    print_list(out, LEAT_I32, (const uint8_t *)value->data + n * item, n);
+    fputs(", \"values\": ", out);
+    print_list(out, field->item, value->data, n);
+    fputc('}', out);
+}
+
 /* With a header, pixels are a file that image programs open: PPM, or PGM for gray ones. */
 static bool write_pnm_header(FILE *out, const struct leat_value *value)
 {
@@ -127,14 +148,17 @@ static enum written written_of(const struct leat_field *field, const struct leat
     return field->kind == LEAT_KIND_IMAGE ? PIXELS : ELEMENTS;
 }
 
-static bool write_value(FILE *out, const struct leat_value *value, enum written written)
+static bool write_value(FILE *out, const struct leat_field *field, const struct leat_value *value, enum written written)
 {
     if (written == PIXELS && !write_pnm_header(out, value))
         return false;
     if (written != ELEMENTS)
         return fwrite(value->data, 1, (size_t)value->length, out) == value->length;
     size_t at = 0;
-    print_array(out, value, 0, &at);
+    if (field->role == LEAT_ROLE_SPARSE)
+        print_sparse(out, field, value);
+    else
+        print_array(out, value, 0, &at);
     fputc('\n', out);
     return !ferror(out);
 }
@@ -201,7 +225,7 @@ static int deliver(const struct cli_command *command, struct leat_dataset *datas
         } else if (!target.out && !open_target(command, wish, &target)) {
             exit_code = CLI_EXIT_FAILED;
         } else {
-            good = write_value(target.out, &value, written);
+            good = write_value(target.out, field, &value, written);
             if (good && written != ELEMENTS && (target.terminal || (written == TEXT && wish->opening.where)))
                 good = fputc('\n', target.out) != EOF;
         }

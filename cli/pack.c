@@ -309,7 +309,8 @@ static int compare_fingerprints(const struct cli_pack *pack)
     cli_fingerprint(target, of_target);
     leat_dataset_release(target);
     if (!strcmp(of_source, of_target))
-        printf("  fingerprint %s, that of %s: states of runs over it fit\n", of_target, pack->src);
+        printf("  fingerprint %s, that of %s%s: states of runs over it fit\n", of_target, pack->src,
+               pack->opening.fields.n ? " with these fields" : "");
     else
         printf("  fingerprint %s; %s has %s: states of runs over it do not fit\n", of_target, pack->src, of_source);
     return CLI_EXIT_OK;

@@ -137,3 +137,12 @@ def test_the_sparse_rows_of_a_batch_are_shown(tmp_path: Path, dtype: str, progra
         lit = np.zeros(1024, bool)
         lit[np.flatnonzero(row) * 1024 // COLUMNS] = True
         assert ((strip != DARK).any(1) == lit).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "uint16", "float64"])
+def test_a_row_is_written_as_its_columns_and_values(tmp_path: Path, dtype: str) -> None:
+    dense = cells(tmp_path / "a.leat", dtype)
+    for i in (0, 3, N - 1):
+        row = json.loads(command("cat", tmp_path / "a.leat", "--id", i, "--field", "X").stdout)
+        assert row["columns"] == np.flatnonzero(dense[i]).tolist()
+        assert row["values"] == dense[i][row["columns"]].tolist()

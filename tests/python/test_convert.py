@@ -176,7 +176,7 @@ def test_photos_of_tables_are_those_of_the_source_in_any_form(form: str, tmp_pat
 def test_some_fields_and_some_samples_are_other_data_sets(tmp_path: Path) -> None:
     src = _jsonl(tmp_path / "a.jsonl")
     told = run("convert", src, tmp_path / "some.leat", "--field", "text", "--field", "n").stdout
-    assert "states of runs over it fit" in told
+    assert "a.jsonl with these fields: states of runs over it fit" in told
     some = leat.open(tmp_path / "some.leat")
     assert some.fingerprint == leat.open(src, fields=["text", "n"]).fingerprint != leat.open(src).fingerprint
     told = run("convert", src, tmp_path / "where.leat", "--where", "n > 3").stdout

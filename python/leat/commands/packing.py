@@ -47,7 +47,8 @@ def read_here(src: Any, dst: str, metadata: dict[str, Any] | None, options: Mapp
             told = "left out" if more["on_bad"] == "skip" else "marked"
             print(f"{broken:,} broken photos: {told}. All of them: {dst}.bad.jsonl")
         if converting:
-            _compare(made, dataset, src if isinstance(src, str) else " ".join(src))
+            name = src if isinstance(src, str) else " ".join(src)
+            _compare(made, dataset, f"{name} with these fields" if "field" in options else name)
     return DONE
 
 
