@@ -21,6 +21,21 @@ const struct leat_source_vtable *const leat_formats[] = {&leat_format_native,
 
 enum { HEAD = 4096 };
 
+/* What the Python package opens, and so the commands, by names of files or by `format`. */
+#define BY_PACKAGE "parquet, arrow, hf, h5ad, zarr, 10x, scdl, hdf5, lance, array_record"
+
+/* Names that files are known by elsewhere. */
+static const char *name_here(const char *name)
+{
+    static const char *const others[][2] = {{"webdataset", "tar"}, {"wds", "tar"},       {"ffcv", "beton"},
+                                            {"mosaic", "mds"},     {"streaming", "mds"}, {"tfrecords", "tfrecord"},
+                                            {"anndata", "h5ad"},   {"numpy", "npy"},     {"imagefolder", "folder"}};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (!strcasecmp(name, others[i][0]))
+            return others[i][1];
+    return NULL;
+}
+
 static void list_names(char *text, size_t room)
 {
     text[0] = 0;
@@ -36,8 +51,14 @@ static int by_name(const char *name, const struct leat_source_vtable **out, stru
             *out = leat_formats[i];
             return LEAT_OK;
         }
+    const char *here = name_here(name);
+    if (here)
+        return leat_fail(error, LEAT_E_INVALID, "there is no format \"%s\": here it is \"%s\", or \"auto\"", name,
+                         here);
     list_names(names, sizeof names);
-    return leat_fail(error, LEAT_E_INVALID, "there is no format \"%s\"; this version of leat has %s, and \"auto\"",
+    return leat_fail(error, LEAT_E_INVALID,
+                     "there is no format \"%s\"; this version of leat has %s, its Python package also " BY_PACKAGE
+                     ", and both \"auto\"",
                      name, names);
 }
 
@@ -71,7 +92,11 @@ static int by_content(const char *path, bool annotations, bool folder, const uin
             "files",
             path);
     else if (folder || n)
-        rc = leat_fail(error, LEAT_E_FORMAT, "%s is no format that this version of leat reads (%s)", path, names);
+        rc = leat_fail(
+            error, LEAT_E_FORMAT,
+            "%s is no format that this version of leat reads (%s; the Python package also, by the names of files or "
+            "`format`, " BY_PACKAGE ")",
+            path, names);
     else
         rc = leat_fail(error, LEAT_E_FORMAT, "%s is empty: there is nothing to open", path);
     leat_error_at_file(error, path, LEAT_NO_OFFSET);

@@ -356,3 +356,19 @@ def test_files_that_are_no_photos_are_named_by_their_extensions(tmp_path: Path) 
     (tmp_path / "sub/a.png").unlink()
     with pytest.raises(FileNotFoundError, match=said):
         leat.open(tmp_path)
+
+
+def test_an_unknown_format_lists_those_that_there_are_and_names_of_elsewhere_say_what_they_are_here(
+    tmp_path: Path,
+) -> None:
+    from leat.data import dataset, libraries
+
+    (tmp_path / "odd").write_bytes(b"what is it\0")
+    for wanted, kind in (("auto", leat.FormatError), ("nope", leat.InvalidError)):
+        with pytest.raises(kind) as e:
+            leat.open(tmp_path / "odd", format=wanted)
+        for name in ("tar", "beton", "hf", *dataset._TABLES, *dataset._CELLS, *libraries.FORMATS):
+            assert name in str(e.value)
+    for name, here in (("webdataset", "tar"), ("FFCV", "beton"), ("streaming", "mds")):
+        with pytest.raises(leat.InvalidError, match=f'here it is "{here}"'):
+            leat.open(tmp_path / "odd", format=name)
