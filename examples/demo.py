@@ -368,6 +368,7 @@ ratio               {statistics.median(ratios):6.2f}   ({spread if len(ratios) >
 held-out accuracy   {right / max(asked, 1):6.1%}   (chance {chance:.1%}{clearly})
 {compared}
 what the model saw  {sheet}
+                    (photos as it is trained on them, cropped and altered; in red what it took for another class)
 """)
     if learned:
         print("demo: the network learned, everything worked")
