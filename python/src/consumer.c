@@ -112,30 +112,37 @@ static void lock_for_slice(struct py_reader *r)
 }
 
 /* Waits for one slice: the batch, or LEAT_E_TIMEOUT. RAISED: a signal handler has raised, and the batch is left.
- * *late: it was there, and then could not be taken. The guard is kept in between, or those who ask for other things
- * would come first each time. */
+ * Handlers run without the guard: they may wait for threads that ask for it. *late: a batch was due, and could not be
+ * put together. */
 #define RAISED 2
 static int wait_slice(struct py_reader *r, uint64_t iteration, bool *late, struct leat_batch **batch,
                       struct leat_error *error)
 {
     int rc;
-    bool at_hand;
+    bool at_hand, sure;
     Py_BEGIN_ALLOW_THREADS;
     lock_for_slice(r);
     rc = ask(r, iteration, *late ? GET : AWAIT, &at_hand, batch, error);
-    if (rc && rc != LEAT_E_END)
-        py_guard_unlock(&r->guard);
+    py_guard_unlock(&r->guard);
     Py_END_ALLOW_THREADS;
-    const bool held = !rc || rc == LEAT_E_END;
-    const bool raised = PyErr_Occurred() || PyErr_CheckSignals();
-    if (held && !raised && !*batch && at_hand && !r->kind->asks)
+    *late = false;
+    if (PyErr_Occurred() || PyErr_CheckSignals())
+        return RAISED;
+    if ((rc && rc != LEAT_E_END) || *batch)
+        return rc;
+    if (at_hand && !r->kind->asks) {
+        py_guard_lock(&r->guard);
         rc = take(r, iteration, batch, error);
-    else if (held && !raised && !*batch)
-        PY_WITHOUT_GIL(rc = ask(r, iteration, TAKE, &at_hand, batch, error));
-    *late = held && rc == LEAT_E_TIMEOUT;
-    if (held)
         py_guard_unlock(&r->guard);
-    return raised || PyErr_Occurred() ? RAISED : rc;
+        return rc;
+    }
+    Py_BEGIN_ALLOW_THREADS;
+    py_guard_lock_without_gil(&r->guard);
+    rc = ask(r, iteration, TAKE, &sure, batch, error);
+    py_guard_unlock(&r->guard);
+    Py_END_ALLOW_THREADS;
+    *late = rc == LEAT_E_TIMEOUT && !at_hand;
+    return PyErr_Occurred() ? RAISED : rc;
 }
 
 /* The batch. A signal handler that raises while it is waited for leaves it to the next call, for which it may have to
@@ -157,12 +164,12 @@ static PyObject *get_batch(struct py_reader *r, uint64_t iteration)
             return raise_closed(r);
         rc = wait_slice(r, iteration, &late, &batch, &error);
     }
+    if (batch && iteration != PEEK)
+        r->taker = PyThread_get_thread_ident();
     if (rc == RAISED)
-        leat_batch_free(batch); /* one that was peeked at */
-    else if (rc == LEAT_OK && iteration == PEEK)
-        return py_batch_new(batch, r->readonly);
+        leat_batch_free(batch);
     else if (rc == LEAT_OK)
-        return r->handed++, py_batch_new(batch, r->readonly);
+        return py_batch_new(batch, r->readonly);
     else if (rc == LEAT_E_END)
         Py_RETURN_NONE;
     return rc == RAISED ? NULL : py_raise(&error);
@@ -184,8 +191,8 @@ PyObject *py_reader_peek(PyObject *self, PyObject *none)
 PyObject *py_reader_begin_step(PyObject *self, PyObject *none)
 {
     struct py_reader *r = (struct py_reader *)self;
-    r->asker = PyThread_get_thread_ident();
-    r->handed = 0;
+    if (r->taker == PyThread_get_thread_ident())
+        r->taker = 0;
     Py_RETURN_NONE;
 }
 
@@ -193,13 +200,14 @@ PyObject *py_reader_put_back(PyObject *self, PyObject *none)
 {
     struct py_reader *r = (struct py_reader *)self;
     bool done = false;
-    if (r->handed == 1 && r->asker == PyThread_get_thread_ident() && py_guard_here(&r->guard)) {
-        py_guard_lock(&r->guard);
-        if (r->consumer)
-            PY_WITHOUT_GIL(done = leat_consumer_put_back(r->consumer));
-        py_guard_unlock(&r->guard);
-        r->handed = 0;
+    if (!py_guard_here(&r->guard) || py_guard_mine(&r->guard))
+        Py_RETURN_FALSE;
+    py_guard_lock(&r->guard);
+    if (r->consumer && r->taker == PyThread_get_thread_ident()) { /* and no thread took one since */
+        r->taker = 0;
+        PY_WITHOUT_GIL(done = leat_consumer_put_back(r->consumer));
     }
+    py_guard_unlock(&r->guard);
     return PyBool_FromLong(done);
 }
 

@@ -142,8 +142,7 @@ struct py_reader {
     struct leat_consumer *consumer; /* NULL: closed */
     bool readonly;                  /* its batches */
     atomic_bool closing;
-    unsigned long asker; /* the thread that began the last step (begin_step), ... */
-    unsigned handed;     /* ... and the batches that were handed out since; with the GIL */
+    unsigned long taker; /* the thread that was given the last batch, within its step; 0: none. With the GIL */
 };
 /* A closed reader of a type whose objects begin with one. Once it is opened (rc) and has its consumer: the object, or
  * NULL with an exception, of a signal handler too. */

@@ -176,6 +176,7 @@ void leat_consumers_drop_peeked(struct leat_loader *l)
 void leat_consumers_plan_changed(struct leat_loader *l, struct leat_position from)
 {
     struct leat_consumer *own = &l->consumer;
+    own->reader.handed = 0;
     drop_peeked_from(&own->next);
     if (!own->reader.peeked || !leat_position_precedes(from, own->reader.behind.at))
         return;
@@ -315,10 +316,12 @@ static bool put_back(struct leat_reader *r)
 {
     struct leat_consumer *c = consumer_of(r);
     struct leat_loader *l = c->loader;
-    const struct leat_stand *to = &r->before;
-    if (l->delivery->numbers_rows)
+    if (l->delivery->numbers_rows || l->consumer.next)
         return false;
-    l->delivery->start(c, c->batch_rows ? (struct leat_position){r->epoch, to->rows} : to->at);
+    l->delivery->start(c, r->before.at);
+    l->count.batches--;
+    l->count.samples -= l->count.last_samples;
+    l->count.bytes -= l->count.last_bytes;
     l->due |= LEAT_DUE_WORK | LEAT_DUE_WAKE;
     leat_loader_settle(l);
     return true;
@@ -553,7 +556,7 @@ static int load(struct leat_reader *r, const char *json, struct leat_error *erro
 }
 
 static const struct leat_reader_kind further = {"consumer", lock, unlock, begin, end,   ready, take, wait_for_batch,
-                                                stand,      go,   start,  wake,  steps, state, load, put_back};
+                                                stand,      go,   start,  wake,  steps, state, load};
 
 /* ---- open and close --------------------------------------------------------------------------- */
 
@@ -641,6 +644,7 @@ void leat_consumer_close(struct leat_consumer *c)
         leat_consumers_trim(l);
         if (l->consumer.reader.started && !l->consumer.next) { /* alone again: it makes nothing on the side */
             leat_side_cancel(l, &l->consumer, everywhere);
+            drop_peeked(&l->consumer); /* planning goes on with it */
             leat_consumer_bring_window(&l->consumer);
         }
     }

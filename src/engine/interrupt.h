@@ -11,8 +11,8 @@
 int leat_consumer_await(struct leat_consumer *consumer, uint64_t iteration, int64_t timeout_ms, bool *at_hand,
                         struct leat_error *error);
 /* The batch that the last leat_consumer_next handed out was given to nobody: the reader goes back to its position of
- * before, and makes it anew. False: it cannot (out of order, a reader of a port), or it has been moved otherwise since.
- */
+ * before, and makes it anew. False: it cannot (out of order, beside further consumers, a reader of a port), or
+ * something was decided or moved since. */
 bool leat_consumer_put_back(struct leat_consumer *consumer);
 /* As leat_loader_interrupt: makes a leat_consumer_next or _await that waits, or helps, return LEAT_E_CANCELLED. Any
  * thread. */

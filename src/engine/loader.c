@@ -201,6 +201,8 @@ void leat_loader_count(struct leat_loader *l, const struct leat_batch *b)
     l->count.batches++;
     l->count.samples += b->rows;
     l->count.bytes += bytes;
+    l->count.last_samples = b->rows;
+    l->count.last_bytes = bytes;
     l->pace.last_next_ns = now;
     count_recent(l, now, b->rows, bytes);
     leat_page_update(l, now);

@@ -42,6 +42,7 @@ struct leat_work {
 struct leat_counters {
     uint64_t batches, samples, bytes, skipped, substituted, raised, fetches, fetched_bytes;
     int64_t fetch_ns, native_ns, wait_ns, help_ns; /* help: the consumer's, that it made rows itself */
+    uint64_t last_samples, last_bytes;             /* of the batch that was counted last */
     uint64_t waits, helped_tasks, tasks;
     uint64_t gathered, copied; /* batches put together from rows of others; rows copied for that */
     uint64_t reused;           /* rows copied from batches of before the size changed */

@@ -230,8 +230,7 @@ bool leat_consumer_put_back(struct leat_consumer *c)
         return false;
     const bool done = r->handed && r->handed == r->iteration && r->started && r->kind->put_back(r);
     if (done) {
-        go(r, &r->before);
-        r->told_end = false;
+        r->ended = r->told_end = false;
         r->handed = 0;
     }
     r->kind->unlock(r);

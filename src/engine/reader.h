@@ -91,7 +91,7 @@ struct leat_reader_kind {
     int (*steps)(struct leat_reader *reader, uint64_t *steps, struct leat_error *error);
     int (*state)(struct leat_reader *reader, char **json, struct leat_error *error);
     int (*load)(struct leat_reader *reader, const char *json, struct leat_error *error);
-    /* Under the lock: goes back to reader->before in the pass that runs. NULL, or false: it cannot. */
+    /* Goes back to reader->before in the pass that runs. NULL, or false: it cannot. */
     bool (*put_back)(struct leat_reader *reader);
 };
 

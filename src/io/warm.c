@@ -2,8 +2,9 @@
  *     asked --> short, many, and they wait --> a pass --> the thread: a piece of each file in turn --> done
  *                                                |           |
  *                                                |           `--> nobody else has the file: let go of
- *                                                `--> too far ahead of what is asked: it waits, then it is let go of,
- * and goes on where it was if reads wait again
+ *                                                |
+ *                                                `--> too far ahead of what is asked: it waits, is let go of,
+ *                                                     and goes on where it was if reads wait again
  */
 #include "io/warm.h"
 
@@ -52,12 +53,11 @@ static struct {
     uint64_t bytes;          /* of these */
 } warming = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static void let_go(struct pass *p)
+/* It is none any more; the file is still to be released. */
+static void unmake(const struct pass *p)
 {
     atomic_store(&p->warm->active, false);
     close(p->fd);
-    leat_io_release(p->file);
-    leat_free(p);
 }
 
 /* ---- fork: a child has no thread ------------------------------------------------------------------ */
@@ -82,7 +82,9 @@ static void in_child(void)
     for (struct pass *next; p; p = next) {
         next = p->next;
         atomic_store(&p->warm->done, 0);
-        let_go(p);
+        unmake(p);
+        leat_io_release(p->file);
+        leat_free(p);
     }
 }
 
@@ -156,8 +158,10 @@ static void end_pass(struct pass *p)
         at = &(*at)->next;
     *at = p->next;
     warming.n--;
+    unmake(p);
     pthread_mutex_unlock(&warming.lock);
-    let_go(p);
+    leat_io_release(p->file); /* which may take the lock */
+    leat_free(p);
 }
 
 static void *warm_files(void *buffer)
@@ -241,12 +245,12 @@ static void begin(struct leat_io_file *file, struct leat_warm *w)
 void leat_warm_asked(struct leat_io_file *file, struct leat_warm *w, const struct leat_io_pace *pace, uint64_t length)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    const uint64_t reads = atomic_load_explicit(&w->reads, memory_order_relaxed);
+    uint64_t reads = atomic_load_explicit(&w->reads, memory_order_relaxed);
     if (length > SHORT || file->size <= PIECE)
         return;
     if (leat_pace_is_quick(pace)) {
-        if (reads && reads < MANY)
-            atomic_store_explicit(&w->reads, 0, memory_order_relaxed);
+        if (reads && reads < MANY) /* they are not in a row */
+            atomic_compare_exchange_strong(&w->reads, &reads, 0);
         return;
     }
     if (atomic_fetch_add_explicit(&w->reads, 1, memory_order_relaxed) < MANY ||

@@ -288,3 +288,15 @@ def test_more_rows_than_may_be_held_is_an_error_that_ends_when_batches_are_let_g
         with loader.consumer(8) as here:
             del here
         assert n
+
+
+def test_closing_the_last_consumer_doubles_no_batch_that_was_peeked_at() -> None:
+    with leat.Loader(leat.from_arrays(x=np.arange(64)), 8, shuffle=False, framework="numpy") as loader:
+        consumer = loader.consumer(8, start="beginning")
+        batches, others = iter(loader), iter(consumer)
+        got = [next(batches), next(batches)]
+        next(others)
+        loader.peek()
+        consumer.close()
+        got += batches
+        assert np.concatenate([b["x"] for b in got]).tolist() == list(range(64))

@@ -145,7 +145,7 @@ class Taking(Deciding, Reader):
         return self._given(batch)
 
     def _put_back(self) -> None:
-        if self._peers is None and not self._distributed:  # several ranks take a step together
+        if self._peers is None and not self._distributed and self._kept is None:  # ranks take a step together
             super()._put_back()
 
     def _own(self, number: int) -> Batch | None:

@@ -154,7 +154,7 @@ class Reader(Closing):
 
 class Pass:
     """One pass through an epoch. After an exception the position has not moved: calling ``next`` again tries again.
-    That holds for those of signal handlers, which Python runs between any two lines here.
+    That holds for KeyboardInterrupt, which comes between any two lines here.
     """
 
     __slots__ = ("__weakref__", "_done", "_number", "_reader", "_turn")
@@ -177,8 +177,9 @@ class Pass:
             else:
                 with self._turn:
                     batch = None if self._done else self._reader._take(self._number)
-        except BaseException:
-            self._reader._put_back()
+        except BaseException as e:
+            if not isinstance(e, Exception):  # KeyboardInterrupt: errors of the data come once
+                self._reader._put_back()
             raise
         if batch is None:
             self._done = True
