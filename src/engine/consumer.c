@@ -556,7 +556,7 @@ static int load(struct leat_reader *r, const char *json, struct leat_error *erro
 }
 
 static const struct leat_reader_kind further = {"consumer", lock, unlock, begin, end,   ready, take, wait_for_batch,
-                                                stand,      go,   start,  wake,  steps, state, load};
+                                                stand,      go,   start,  wake,  steps, state, load, NULL};
 
 /* ---- open and close --------------------------------------------------------------------------- */
 
