@@ -170,8 +170,8 @@ MUTATIONS = [
     Mutation(
         "a batch that comes as a signal handler raises is lost",
         "python/src/consumer.c",
-        "        rc = leat_consumer_await(r->consumer, iteration, slice_ms, error);",
-        "        rc = leat_consumer_next(r->consumer, iteration, slice_ms, batch, error);",
+        "*late ? GET : AWAIT",
+        "GET",
         ("py:test_process.py::test_no_batch_is_lost_if_a_signal_handler_raises_as_it_comes",),
     ),
 ]

@@ -195,8 +195,8 @@ MUTATIONS = [
     Mutation(
         "a file that is warmed stays open after it is closed",
         "src/io/warm.c",
-        "|| atomic_load(&e->file->references) == 1)",
-        "|| !atomic_load(&e->file->references))",
+        "|| atomic_load(&p->file->references) == 1)",
+        "|| !atomic_load(&p->file->references))",
         ("c:io/warm",),
     ),
     Mutation(
