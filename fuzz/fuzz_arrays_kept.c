@@ -1,4 +1,4 @@
-/* What is kept of the deflated members of a file of arrays: however it is changed, it is refused, or the bytes that are
+/* The index of the deflated members of a file of arrays: however it is changed, it is refused, or the bytes that are
  * read by it are the member's, or reading fails.
  *
  * An input says how the right file is changed: u32 bytes cut off | (u32 place, u8 xor) ... */

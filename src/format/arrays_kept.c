@@ -1,4 +1,4 @@
-/* What a file of arrays keeps: arrays_kept.h. */
+/* The index that a file of arrays keeps: arrays_kept.h. */
 #include "format/arrays_kept.h"
 
 #include <stdio.h>

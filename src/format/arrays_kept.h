@@ -1,6 +1,6 @@
 /*
- * What a file of arrays keeps (kept.h): the sums of choices of its fields, and of deflated members the access points
- * (io/gzip.h).
+ * The index that a file of arrays keeps (kept.h): the sums of choices of its fields, and of deflated members the access
+ * points (io/gzip.h).
  *
  *     sums | members | points of all members | windows of all members
  */
@@ -19,7 +19,7 @@ struct leat_arrays_sums {
 /* Of one opening. One thread at a time. */
 struct leat_arrays_kept;
 
-/* What is kept of a file, beside it or in `index_dir`, if it is right; else there is nothing. NOMEM. */
+/* Reads the index of a file, beside it or in `index_dir`, if it is right; else there is nothing. NOMEM. */
 int leat_arrays_kept_load(struct leat_io_file *file, const char *index_dir, struct leat_arrays_kept **out,
                           struct leat_error *error);
 /* As a fuzzer does: `path` is what was kept, and is trusted. */

@@ -21,7 +21,7 @@ const struct leat_source_vtable *const leat_formats[] = {&leat_format_native,
 
 enum { HEAD = 4096 };
 
-/* What the Python package opens, and so the commands, by names of files or by `format`. */
+/* Formats that the Python package opens, and so the commands, by names of files or by `format`. */
 #define BY_PACKAGE "parquet, arrow, hf, h5ad, zarr, 10x, scdl, hdf5, lance, array_record"
 
 /* Names that files are known by elsewhere. */

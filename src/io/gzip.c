@@ -143,7 +143,7 @@ static bool is_place(struct scan *s, const z_stream *z)
     return !s->keep || (z->data_type & (LAST | BETWEEN)) == BETWEEN;
 }
 
-/* What an index keeps of the point where the input is; its checksums follow. */
+/* Takes down the point where the input is, for an index; its checksums follow. */
 static int keep_for_index(struct scan *s, const struct input *in, const z_stream *z, struct leat_error *error)
 {
     const size_t n = s->g->n;
