@@ -128,18 +128,30 @@ static bool find_stage(const struct watched *w, const json_t **was, const json_t
 }
 
 struct of_stage {
-    double rows_per_second, seconds_per_row, rows_per_call, actors, busy; /* busy: part of the actors' time */
+    double rows_per_second, seconds_per_row, rows_per_call, actors;
+    double busy,
+        unsure; /* part of the actors' time that they compute; a call counts at its end: that much may be more */
 };
+
+/* Stages are told of twice a second: seconds from one telling to the other, between which their figures lie. */
+static double seconds_told(const struct watched *w)
+{
+    const json_t *first = json_object_get(w->first, "elsewhere"), *last = json_object_get(w->last, "elsewhere");
+    return fmax(cli_real(last, "told_s") - cli_real(first, "told_s"), 1e-9);
+}
 
 static struct of_stage stage_figures(const struct watched *w, const json_t *was, const json_t *is)
 {
+    const double span = seconds_told(w);
     const bool moved = cli_real(is, "rows") > cli_real(was, "rows");
     const json_t *from = moved ? was : NULL; /* a call that outlasts the watch is known by those before */
     const double rows = cli_real(is, "rows") - cli_real(from, "rows");
     const double seconds = cli_real(is, "seconds") - cli_real(from, "seconds");
     const double calls = cli_real(is, "calls") - cli_real(from, "calls"), actors = cli_real(is, "actors");
-    return (struct of_stage){moved ? rows / fmax(w->span, 1e-9) : 0, seconds / fmax(rows, 1), rows / fmax(calls, 1),
-                             actors, moved ? fmin(seconds / fmax(w->span * actors, 1e-9), 1) : 1};
+    const double busy = moved ? fmin(seconds / fmax(span * actors, 1e-9), 1) : 1;
+    const double unsure = fmin(seconds / fmax(calls, 1) / span, 1 - busy);
+    return (struct of_stage){
+        moved ? rows / span : 0, seconds / fmax(rows, 1), rows / fmax(calls, 1), actors, busy, unsure};
 }
 
 static void conclude_stage(struct watched *w, const json_t *was, const json_t *is, const char *looks)
@@ -161,7 +173,7 @@ static void conclude_stage(struct watched *w, const json_t *was, const json_t *i
              name, looks, s.rows_per_call, s.rows_per_call < 1.5 ? "" : "s", 1e3 * s.seconds_per_row, s.actors,
              s.actors == 1 ? "" : "s", s.actors == 1 ? "s" : "", cli_doctor_rate(s.rows_per_second, rate),
              100 * s.busy);
-    if (s.busy < IDLE)
+    if (s.busy + s.unsure < IDLE)
         snprintf(w->advice, sizeof w->advice,
                  "The rest is the way of rows to it and back, of which larger calls have less: "
                  "leat.ray.Stage(..., batch_size=%.0f).",

@@ -429,7 +429,7 @@ def test_doctor_names_the_stage_that_limits_a_run(cluster: Any, photos: leat.Dat
             while far.stats()["stages"][1]["calls"] < 4:
                 time.sleep(0.05)
             found = json.loads(doctor("--seconds", "3", "--json"))
-            said = doctor("--seconds", "1")
+            said = doctor("--seconds", "2")
         finally:
             done.set()
             thread.join()

@@ -641,7 +641,7 @@ class Flow:
         with contextlib.suppress(Exception):  # a help for people
             told = self.told()
             told["nodes"] = dict(list(told["nodes"].items())[:SHOWN])
-            text = json.dumps({"ray": told, "stages": self.told_of_stages()[:SHOWN]})
+            text = json.dumps({"ray": told, "stages": self.told_of_stages()[:SHOWN], "told_s": self._said})
             if len(text.encode()) < MOST_TOLD:
                 self._tell(text)
 
