@@ -21,7 +21,8 @@ enum leat_isa { LEAT_ISA_PORTABLE = 0, LEAT_ISA_AVX2, LEAT_ISA_AVX512 };
 
 /* For functions that are compiled into callers of several instruction sets, with the instructions of each. */
 #define LEAT_INLINE static inline __attribute__((always_inline))
-/* Before a loop over a few registers: without it gcc keeps them in memory. */
+/* Before a loop over a few registers, which gcc else keeps in memory, or of a few instructions, which it else repeats
+ * one by one. */
 #if defined(__clang__)
 #define LEAT_UNROLL
 #else
