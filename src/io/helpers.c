@@ -31,8 +31,7 @@ enum {
     NS_PER_BYTE = 1
 };
 
-/* The number of times that this thread has given up its core because it had to wait. */
-static long times_waited(void)
+long leat_times_waited(void)
 {
     struct rusage usage;
     return getrusage(RUSAGE_THREAD, &usage) ? 0 : usage.ru_nvcsw;
@@ -57,10 +56,10 @@ static void run_measured(struct leat_io_request *request, struct leat_io_pace *p
                          void (*run)(struct leat_io_request *request))
 {
     const int64_t copying = (int64_t)(request->length * NS_PER_BYTE), begun = leat_clock_ns();
-    const long waited = times_waited();
+    const long waited = leat_times_waited();
     run(request);
     int64_t mean = atomic_load_explicit(&pace->mean_ns, memory_order_relaxed);
-    int64_t ns = times_waited() == waited ? 0 : leat_clock_ns() - begun - copying;
+    int64_t ns = leat_times_waited() == waited ? 0 : leat_clock_ns() - begun - copying;
     ns = ns < 0 ? 0 : ns < MOST_NS ? ns : MOST_NS;
     mean += (ns - mean) / MEMORY;
     atomic_store_explicit(&pace->mean_ns, mean, memory_order_relaxed);

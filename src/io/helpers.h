@@ -21,6 +21,8 @@ bool leat_pace_is_quick(const struct leat_io_pace *pace);
 /* Whether the next read of such a place is not measured; it then counts as done, and its caller does it. False: it is
  * left to leat_helpers_submit. */
 bool leat_pace_passes(struct leat_io_pace *pace);
+/* The number of times that this thread has given up its core because it had to wait. */
+long leat_times_waited(void);
 /* As the backend's `cancel`: a request that no thread has begun with ends at once. */
 void leat_helpers_cancel(struct leat_io_request *request);
 

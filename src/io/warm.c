@@ -1,7 +1,8 @@
 /*
  *     asked --> short, many, and they wait --> a pass --> the thread: a piece of each file in turn --> done
  *                                                |           |
- *                                                |           `--> nobody else has the file: let go of
+ *                                                |           `--> nobody else has the file, or it does not stay in
+ *                                                |                memory: let go of
  *                                                |
  *                                                `--> too far ahead of what is asked: it waits, is let go of,
  *                                                     and goes on where it was if reads wait again
@@ -33,6 +34,8 @@ enum {
     MANY = 128,   /* reads of a file in a row that may have waited: one that did lets some 60 look as if */
     REST_MS = 10, /* of a file that is so far ahead, ... */
     PATIENCE_MS = 2000,
+    LOST = 4, /* pieces in a row that do not stay in memory: one may have been evicted, or its thread have waited for
+               * something else */
 };
 
 /* A file that is being warmed. */
@@ -40,14 +43,16 @@ struct pass {
     struct leat_io_file *file;
     struct leat_warm *warm;
     int fd;
+    unsigned lost;          /* pieces in a row */
     int64_t waits_since_ns; /* 0: it does not wait */
     struct pass *next;
 };
 
 static struct {
     pthread_mutex_t lock;
-    struct pass *passes; /* in turns */
-    unsigned n;
+    struct pass *passes;     /* in turns */
+    unsigned n;              /* of them, with those that are about to begin */
+    bool wanted;             /* there are as many as there may be, and one more would begin */
     bool runs;               /* there is a thread */
     struct leat_warm *files; /* open ones that were begun with */
     uint64_t bytes;          /* of these */
@@ -78,7 +83,7 @@ static void in_child(void)
     pthread_mutex_init(&warming.lock, NULL);
     warming.passes = NULL;
     warming.n = 0;
-    warming.runs = false;
+    warming.wanted = warming.runs = false;
     for (struct pass *next; p; p = next) {
         next = p->next;
         atomic_store(&p->warm->done, 0);
@@ -111,29 +116,45 @@ static int open_again(const struct leat_io_file *file)
     return fd;
 }
 
+/* Whether so many warmed bytes are as many as are worth it. */
+static bool is_ahead(uint64_t done, uint64_t reads)
+{
+    return done > reads * SHORT;
+}
+
 enum progress { GOES_ON, WAITS, IS_DONE };
 
+/* A file system may have no page cache, and the memory may be full. */
+static bool stays_in_memory(const struct pass *p, void *buffer, uint64_t at)
+{
+    const long waited = leat_times_waited();
+    return leat_io_pread(p->fd, buffer, 1, (off_t)at) != 1 || leat_times_waited() == waited;
+}
+
 /* The next piece. Processes that share a file begin at places of their own, and find what others have read. */
-static enum progress warm_piece(const struct pass *p, void *buffer)
+static enum progress warm_piece(struct pass *p, void *buffer)
 {
     struct leat_warm *w = p->warm;
     const uint64_t pieces = (p->file->size + PIECE - 1) / PIECE, done = atomic_load(&w->done),
                    first = leat_hash64(&(uint64_t){(uint64_t)getpid()}, sizeof(uint64_t)) % pieces;
     if (done >= pieces * PIECE || atomic_load(&p->file->references) == 1)
         return IS_DONE;
-    if (done > atomic_load(&w->reads) * SHORT)
+    if (is_ahead(done, atomic_load(&w->reads)))
         return WAITS;
     const uint64_t at = (first + done / PIECE) % pieces * PIECE;
     const ssize_t n = leat_io_pread(p->fd, buffer, PIECE, (off_t)at);
     if (n < 0 && errno == EINTR)
         return GOES_ON;
+    p->lost = n > 0 && stays_in_memory(p, buffer, at) ? 0 : p->lost + 1;
     /* Whoever asks for bytes that cannot be read learns why: all that is left is let be. */
-    atomic_store(&w->done, n > 0 ? done + PIECE : pieces * PIECE);
-    return n > 0 ? GOES_ON : IS_DONE;
+    const bool good = n > 0 && p->lost < LOST;
+    atomic_store(&w->done, good ? done + PIECE : pieces * PIECE);
+    return good ? GOES_ON : IS_DONE;
 }
 
-/* The first pass, which goes behind the others; *n: all of them. NULL: there is none, and the thread ends. */
-static struct pass *next_pass(unsigned *n)
+/* The first pass, which goes behind the others; *n: all of them; *patience_ms: how long one may wait. NULL: there is
+ * none, and the thread ends. */
+static struct pass *next_pass(unsigned *n, int64_t *patience_ms)
 {
     pthread_mutex_lock(&warming.lock);
     struct pass *p = warming.passes, **end = &warming.passes;
@@ -146,6 +167,7 @@ static struct pass *next_pass(unsigned *n)
         *end = p;
     }
     *n = warming.n;
+    *patience_ms = warming.wanted ? 0 : PATIENCE_MS;
     pthread_mutex_unlock(&warming.lock);
     return p;
 }
@@ -158,6 +180,7 @@ static void end_pass(struct pass *p)
         at = &(*at)->next;
     *at = p->next;
     warming.n--;
+    warming.wanted = false;
     unmake(p);
     pthread_mutex_unlock(&warming.lock);
     leat_io_release(p->file); /* which may take the lock */
@@ -167,12 +190,13 @@ static void end_pass(struct pass *p)
 static void *warm_files(void *buffer)
 {
     unsigned n;
-    for (struct pass *p; (p = next_pass(&n));) {
+    int64_t patience_ms;
+    for (struct pass *p; (p = next_pass(&n, &patience_ms));) {
         const enum progress progress = warm_piece(p, buffer);
         const int64_t now = progress == WAITS ? leat_clock_ns() : 0,
                       since = p->waits_since_ns ? p->waits_since_ns : now;
         p->waits_since_ns = progress == WAITS ? since : 0;
-        if (progress == IS_DONE || (progress == WAITS && now - since > PATIENCE_MS * INT64_C(1000000)))
+        if (progress == IS_DONE || (progress == WAITS && now - since >= patience_ms * INT64_C(1000000)))
             end_pass(p);
         else if (progress == WAITS)
             usleep(REST_MS * 1000 / n);
@@ -217,19 +241,34 @@ static bool have_thread(void)
     return warming.runs;
 }
 
+/* False: there are as many passes as there may be. */
+static bool take_turn(void)
+{
+    pthread_mutex_lock(&warming.lock);
+    const bool free = warming.n < LEAT_WARM_PASSES;
+    warming.n += free;
+    warming.wanted |= !free;
+    pthread_mutex_unlock(&warming.lock);
+    return free;
+}
+
 static void begin(struct leat_io_file *file, struct leat_warm *w)
 {
-    struct pass *p = leat_new(struct pass);
-    if (!p)
+    if (!take_turn()) {
+        atomic_store(&w->active, false); /* another read asks again */
         return;
-    *p = (struct pass){.file = file, .warm = w, .fd = open_again(file)};
+    }
+    struct pass *p = leat_new(struct pass);
+    if (p)
+        *p = (struct pass){.file = file, .warm = w, .fd = open_again(file)};
     pthread_mutex_lock(&warming.lock);
-    const bool good = p->fd >= 0 && fits(file, w) && have_thread();
+    const bool good = p && p->fd >= 0 && fits(file, w) && have_thread();
     if (good) {
         leat_io_retain(file);
         p->next = warming.passes;
         warming.passes = p;
-        warming.n++;
+    } else {
+        warming.n--;
     }
     pthread_mutex_unlock(&warming.lock);
     if (good && !atomic_load(&w->done))
@@ -237,7 +276,7 @@ static void begin(struct leat_io_file *file, struct leat_warm *w)
                  file->path, file->size);
     if (good)
         return;
-    if (p->fd >= 0)
+    if (p && p->fd >= 0)
         close(p->fd);
     leat_free(p); /* `active` stays: it is not tried again */
 }
@@ -253,8 +292,9 @@ void leat_warm_asked(struct leat_io_file *file, struct leat_warm *w, const struc
             atomic_compare_exchange_strong(&w->reads, &reads, 0);
         return;
     }
-    if (atomic_fetch_add_explicit(&w->reads, 1, memory_order_relaxed) < MANY ||
-        atomic_load_explicit(&w->done, memory_order_relaxed) >= file->size || atomic_exchange(&w->active, true))
+    const uint64_t done = atomic_load_explicit(&w->done, memory_order_relaxed);
+    reads = atomic_fetch_add_explicit(&w->reads, 1, memory_order_relaxed);
+    if (reads < MANY || done >= file->size || is_ahead(done, reads) || atomic_exchange(&w->active, true))
         return;
     pthread_once(&once, start_once);
     if (enabled)

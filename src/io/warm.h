@@ -9,7 +9,8 @@
  *
  * Files that memory holds are warmed (half of it for all together), and as much of one as is worth it: 128 KiB for each
  * read that is asked for, which is about what a disk transfers in the time of one. So whoever reads a few rows of a
- * large file causes little more to be read.
+ * large file causes little more to be read. A file is given up if what was read of it does not stay in memory: file
+ * systems may have no page cache, and other processes may fill it.
  */
 #ifndef LEAT_IO_WARM_H
 #define LEAT_IO_WARM_H
@@ -17,6 +18,10 @@
 #include <stdatomic.h>
 
 #include "io/file.h"
+
+/* Files that are warmed at a time: each is open once more. Those that have to wait for reads that are asked for make
+ * room for others. */
+#define LEAT_WARM_PASSES 16
 
 /* Of one open file; all zero at first. */
 struct leat_warm {

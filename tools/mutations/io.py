@@ -188,8 +188,22 @@ MUTATIONS = [
     Mutation(
         "whoever reads a few rows causes a whole file to be read",
         "src/io/warm.c",
-        "if (done > atomic_load(&w->reads) * SHORT)",
-        "if (!done && !atomic_load(&w->reads))",
+        "    return done > reads * SHORT;\n",
+        "    return !done && !reads;\n",
+        ("c:io/warm",),
+    ),
+    Mutation(
+        "a file is warmed to its end on a file system without a page cache",
+        "src/io/warm.c",
+        "const bool good = n > 0 && p->lost < LOST;",
+        "const bool good = n > 0;",
+        ("c:io/warm",),
+    ),
+    Mutation(
+        "all files of a data set are open once more at a time",
+        "src/io/warm.c",
+        "const bool free = warming.n < LEAT_WARM_PASSES;",
+        "const bool free = true;",
         ("c:io/warm",),
     ),
     Mutation(

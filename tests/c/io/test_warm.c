@@ -8,6 +8,7 @@
 #include "../files.h"
 #include "../test.h"
 #include "io/file.h"
+#include "io/warm.h"
 
 enum { PIECE = 1 << 20, PIECES = 40, BYTES = PIECE * PIECES - 1234, ROW = 4096, PATIENCE = 2000 };
 
@@ -17,15 +18,16 @@ static uint8_t *bytes;
 /* Short reads wait so long. Long ones do not, and how often each place was read is counted. */
 static _Atomic unsigned pause_us, n_long, n_twice;
 static _Atomic uint8_t seen[PIECES];
-static _Atomic bool gate; /* long reads wait while it is set */
+static _Atomic bool gate;    /* long reads wait while it is set */
+static _Atomic bool forgets; /* it has no memory: what was read waits when it is read again */
 
 static ssize_t disk_pread(int fd, void *buffer, size_t n, off_t offset)
 {
-    if (n < PIECE) {
+    if (n < PIECE && (n > 1 || atomic_load(&forgets))) { /* a byte: one of those that were just read */
         const unsigned us = atomic_load(&pause_us);
         if (us)
             usleep(us);
-    } else {
+    } else if (n > 1) {
         atomic_fetch_add(&n_long, 1);
         while (atomic_load(&gate))
             usleep(1000);
@@ -38,7 +40,6 @@ static struct leat_io_file *open_cold(unsigned us)
 {
     struct leat_io_file *file;
     struct leat_error error;
-    test_pread = disk_pread;
     atomic_store(&pause_us, us);
     atomic_store(&n_long, 0);
     atomic_store(&n_twice, 0);
@@ -46,12 +47,6 @@ static struct leat_io_file *open_cold(unsigned us)
         atomic_store(&seen[i], 0);
     assert_ok(leat_io_open(path, &file, &error));
     return file;
-}
-
-static void close_cold(struct leat_io_file *file)
-{
-    leat_io_release(file);
-    test_pread = pread;
 }
 
 static void read_rows(struct leat_io_file *file, unsigned n, uint64_t length)
@@ -115,7 +110,7 @@ TEST(a_file_whose_short_reads_wait_is_read_as_a_whole_once)
     wait_for_descriptors(before + 1); /* the thread has let go of it */
     assert_int_equal(atomic_load(&n_long), PIECES);
     assert_int_equal(atomic_load(&n_twice), 0);
-    close_cold(file);
+    leat_io_release(file);
     assert_int_equal(open_descriptors(), before);
 }
 
@@ -127,7 +122,7 @@ TEST(quick_reads_and_long_ones_warm_nothing)
     read_rows(file, 100, 200 << 10);
     usleep(50000);
     assert_int_equal(atomic_load(&n_long), 0);
-    close_cold(file);
+    leat_io_release(file);
 }
 
 TEST(whoever_reads_little_causes_a_few_times_as_much_to_be_read)
@@ -141,7 +136,7 @@ TEST(whoever_reads_little_causes_a_few_times_as_much_to_be_read)
     read_rows(file, 600, ROW);
     wait_for_long(PIECES);
     assert_int_equal(atomic_load(&n_twice), 0); /* it went on */
-    close_cold(file);
+    leat_io_release(file);
     wait_for_descriptors(before);
 }
 
@@ -156,7 +151,6 @@ TEST(a_file_that_is_closed_is_let_go_of)
     atomic_store(&gate, false);
     wait_for_descriptors(before);
     assert_int_equal(atomic_load(&n_long), 1);
-    test_pread = pread;
 }
 
 TEST(what_memory_does_not_hold_is_not_warmed)
@@ -174,7 +168,7 @@ TEST(what_memory_does_not_hold_is_not_warmed)
         assert_ok(leat_io_read(file, i * PIECE, ROW, got, &error));
     usleep(50000);
     assert_int_equal(atomic_load(&n_long), 0);
-    close_cold(file);
+    leat_io_release(file);
 }
 
 TEST(a_file_that_is_open_twice_is_warmed_once)
@@ -188,7 +182,58 @@ TEST(a_file_that_is_open_twice_is_warmed_once)
     usleep(50000);
     assert_int_equal(atomic_load(&n_twice), 0);
     leat_io_release(other);
-    close_cold(file);
+    leat_io_release(file);
+}
+
+/* A file system without a page cache, or a memory that others fill. */
+TEST(a_file_of_which_nothing_stays_in_memory_is_given_up)
+{
+    const unsigned before = open_descriptors();
+    struct leat_io_file *file = open_cold(2000);
+    atomic_store(&forgets, true);
+    read_rows(file, 300, ROW);
+    wait_for_long(1);
+    wait_for_descriptors(before + 1);
+    const unsigned few = atomic_load(&n_long);
+    read_rows(file, 300, ROW);
+    usleep(50000);
+    assert_in_range(few, 1, 8);
+    assert_int_equal(atomic_load(&n_long), few);
+    atomic_store(&forgets, false);
+    leat_io_release(file);
+    assert_int_equal(open_descriptors(), before);
+}
+
+TEST(many_files_are_warmed_some_at_a_time)
+{
+    enum { FILES = LEAT_WARM_PASSES + 8, EACH = 2, LIMIT = 2000 };
+    static struct leat_io_file *files[FILES];
+    const unsigned before = open_descriptors();
+    char name[32], at[PATH_MAX + 32];
+    struct leat_error error;
+    uint8_t got[ROW];
+    leat_io_release(open_cold(700));
+    for (int i = 0; i < FILES; i++) {
+        snprintf(name, sizeof name, "small%d", i);
+        snprintf(at, sizeof at, "%s/%s", folder, name);
+        files_write(folder, name, bytes, EACH * PIECE);
+        assert_ok(leat_io_open(at, &files[i], &error));
+    }
+    atomic_store(&gate, true);
+    for (int i = 0; i < FILES * 220; i++)
+        assert_ok(leat_io_read(files[i % FILES], 0, ROW, got, &error));
+    assert_int_equal(atomic_load(&n_long), 1);
+    assert_int_equal(open_descriptors(), before + FILES + LEAT_WARM_PASSES);
+    atomic_store(&gate, false);
+    for (int i = 0; atomic_load(&n_long) < FILES * EACH; i++) {
+        assert_true(i < LIMIT * FILES);
+        assert_ok(leat_io_read(files[i % FILES], 0, ROW, got, &error));
+    }
+    wait_for_descriptors(before + FILES);
+    assert_int_equal(atomic_load(&n_long), FILES * EACH);
+    for (int i = 0; i < FILES; i++)
+        leat_io_release(files[i]);
+    assert_int_equal(open_descriptors(), before);
 }
 
 TEST(a_file_that_cannot_be_read_is_tried_once)
@@ -202,7 +247,7 @@ TEST(a_file_that_cannot_be_read_is_tried_once)
         leat_io_read(file, 0, ROW, got, &error);
     wait_for_descriptors(before + 1);
     assert_in_range(atomic_load(&n_long), 1, 2); /* the first piece is there, if it began with that */
-    close_cold(file);
+    leat_io_release(file);
     files_write(folder, "rows", bytes, BYTES);
 }
 
@@ -234,7 +279,7 @@ TEST(a_child_of_a_fork_warms_files_that_it_has_and_its_own)
         assert_int_equal(waitpid(child, &status, 0), child);
         assert_int_equal(status, 0);
         atomic_store(&gate, false);
-        close_cold(file);
+        leat_io_release(file);
         wait_for_descriptors(before);
     }
 }
@@ -242,6 +287,7 @@ TEST(a_child_of_a_fork_warms_files_that_it_has_and_its_own)
 
 static int make(void **state)
 {
+    test_pread = disk_pread;
     files_folder(folder);
     bytes = malloc(BYTES);
     for (size_t i = 0; i < BYTES; i++)
