@@ -403,13 +403,14 @@ out:
 
 /* ---- points that were kept ------------------------------------------------------------------- */
 
-/* Whether there can be a block between point i and the one behind it. */
-static bool are_possible(const struct leat_io_file *file, const struct leat_gzip_point p[2], size_t i,
+/* Whether there can be a block between point i and the one behind it. Each takes memory: they are as far apart as they
+ * are kept. */
+static bool are_possible(const struct leat_io_file *file, const struct leat_gzip_point p[2], size_t i, size_t n,
                          uint64_t block_bytes)
 {
-    const uint64_t most = block_bytes + LEAT_GZIP_LONGEST + WINDOW;
-    return p[0].in <= p[1].in && p[1].in <= file->size && p[0].out < p[1].out && p[1].out - p[0].out <= most &&
-           p->n_bits < 8 && (i ? p->out : !p->in && !p->out);
+    const uint64_t least = i + 1 < n ? block_bytes : 1, most = block_bytes + LEAT_GZIP_LONGEST + WINDOW;
+    return p[0].in <= p[1].in && p[1].in <= file->size && p[0].out < p[1].out && p[1].out - p[0].out >= least &&
+           p[1].out - p[0].out <= most && p->n_bits < 8 && (i ? p->out : !p->in && !p->out);
 }
 
 /* The state of zlib at a point: LEAT_OK, or LEAT_E_NOMEM. */
@@ -448,7 +449,7 @@ static int restore_all(struct gzip *g, const struct leat_gzip_points *kept, uint
         rc = leat_guarded_copy(p, kept->points + i, sizeof p, error);
         if (!rc && i)
             rc = leat_guarded_copy(window, kept->windows + (i - 1) * WINDOW, WINDOW, error);
-        if (!rc && !are_possible(g->file, p, i, block_bytes))
+        if (!rc && !are_possible(g->file, p, i, kept->n, block_bytes))
             rc = LEAT_E_CORRUPT;
         if (rc)
             break;

@@ -1,7 +1,11 @@
+#include <pthread.h>
+#include <stdatomic.h>
 #include <sys/wait.h>
 #include <zlib.h>
 
+#include "../allocations.h"
 #include "../folder.h"
+#include "base/error.h"
 #include "base/hash.h"
 #include "io/blocks.h"
 #include "io/gzip.h"
@@ -335,6 +339,32 @@ TEST(points_that_are_damaged_are_refused_or_told_and_give_no_other_bytes)
     leat_gzip_points_free(&points);
 }
 
+/* Each point takes memory: so many of a short file would take much more than those that are kept. */
+TEST(points_that_lie_closer_together_than_they_are_kept_are_refused)
+{
+    struct leat_error error;
+    struct leat_io_file *file;
+    struct leat_gzip_points points;
+    files_write(folder, "data.gz", packed, pack(plain, BYTES, packed, sizeof packed));
+    assert_ok(open_keeping(&points, &file, &error));
+    leat_io_release(file);
+    struct leat_gzip_point *first = &points.points[0];
+    const uint64_t bytes = first[1].out - first->out;
+    memmove(first + 1, first, (points.n + 1) * sizeof *first);
+    points.windows = realloc(points.windows, points.n * LEAT_GZIP_WINDOW);
+    assert_non_null(points.windows);
+    memmove(points.windows + LEAT_GZIP_WINDOW, points.windows, (points.n - 1) * LEAT_GZIP_WINDOW);
+    points.n++;
+    first->hash = leat_hash64(plain, 1);
+    first->crc = (uint32_t)crc32(0, plain, 1);
+    first[1].out = 1;
+    first[1].in = 12;
+    first[1].hash = leat_hash64(plain + 1, (size_t)bytes - 1);
+    first[1].crc = (uint32_t)crc32(0, plain + 1, (uInt)bytes - 1);
+    assert_int_equal(reopen(&points, &file, &error), LEAT_E_CORRUPT);
+    leat_gzip_points_free(&points);
+}
+
 /* The bytes of a block as they are with the window that is kept. */
 static void decode_by(const struct leat_gzip_points *points, size_t block, uint8_t *to)
 {
@@ -397,6 +427,107 @@ TEST(points_of_a_file_whose_bytes_have_changed_are_told)
     leat_gzip_points_free(&points);
 }
 
+static int take_any(void *user, const uint8_t *bytes, size_t n, struct leat_error *error)
+{
+    return LEAT_OK;
+}
+
+TEST(each_allocation_that_fails_is_an_error_while_points_are_kept_and_with_those)
+{
+    struct leat_error error;
+    struct leat_io_file *file, *inner;
+    struct leat_gzip_points points, good;
+    const struct leat_gzip_options again = {.block_bytes = BLOCK, .wrong = wrong},
+                                   keeping = {.sink = take_any, .block_bytes = BLOCK, .keep = &points};
+    files_write(folder, "data.gz", packed, pack(plain, BYTES, packed, sizeof packed));
+    assert_ok(open_keeping(&good, &file, &error));
+    leat_io_release(file);
+    assert_ok(leat_io_open(path, &inner, &error));
+    for (int keeps = 0; keeps < 2; keeps++)
+        for (int64_t n = 0, more = true; more; n++) {
+            points = (struct leat_gzip_points){0};
+            fail_allocation(n);
+            int rc = keeps ? leat_gzip_open(inner, &keeping, &file, &error)
+                           : leat_gzip_reopen(inner, &good, &again, &file, &error);
+            rc = rc ? rc : leat_io_read(file, BYTES / 2, 10, got, &error);
+            more = allocation_failed();
+            assert_int_equal(rc, more ? LEAT_E_NOMEM : LEAT_OK);
+            if (more)
+                assert_int_equal(error.code, LEAT_E_NOMEM);
+            else
+                assert_memory_equal(got, plain + BYTES / 2, 10);
+            leat_io_release(file);
+            leat_gzip_points_free(&points);
+        }
+    leat_io_release(inner);
+    leat_gzip_points_free(&good);
+}
+
+enum { READERS = 4, BAD = 3 };
+struct reader {
+    pthread_t thread;
+    struct leat_io_file *file;
+    const struct leat_gzip_point *points;
+    size_t n;
+    unsigned right, told, other;
+};
+
+static void *read_blocks(void *arg)
+{
+    struct reader *r = arg;
+    uint8_t bytes[64];
+    for (size_t i = 0; i < 20 * r->n; i++) {
+        const size_t block = i * 7 % r->n;
+        const uint64_t at = r->points[block].out;
+        struct leat_error error;
+        const int rc = leat_io_read(r->file, at, sizeof bytes, bytes, &error);
+        r->right += !rc && block != BAD && !memcmp(bytes, plain + at, sizeof bytes);
+        r->told += rc == LEAT_E_CHANGED && error.code == rc && block == BAD;
+        r->other++;
+    }
+    return NULL;
+}
+
+static _Atomic int n_told;
+
+static int tell(void *user, uint64_t at, struct leat_error *error)
+{
+    atomic_fetch_add(&n_told, 1);
+    return leat_fail(error, LEAT_E_CHANGED, "changed");
+}
+
+TEST(of_readers_of_one_member_those_of_a_damaged_block_are_told_and_the_others_go_on)
+{
+    struct leat_error error;
+    struct leat_io_file *file, *inner;
+    struct leat_gzip_points points;
+    struct reader readers[READERS];
+    const size_t n = pack(plain, BYTES, packed, sizeof packed);
+    files_write(folder, "data.gz", packed, n);
+    assert_ok(open_keeping(&points, &file, &error));
+    leat_io_release(file);
+    packed[points.points[BAD].in + 100] ^= 1;
+    files_write(folder, "data.gz", packed, n);
+    assert_ok(leat_io_open(path, &inner, &error));
+    const struct leat_gzip_options options = {.block_bytes = BLOCK, .wrong = tell};
+    assert_ok(leat_gzip_reopen(inner, &points, &options, &file, &error));
+    leat_io_release(inner);
+    test_blocks_budget = 3 * BLOCK;
+    for (int i = 0; i < READERS; i++) {
+        readers[i] = (struct reader){.file = file, .points = points.points, .n = points.n};
+        assert_int_equal(pthread_create(&readers[i].thread, NULL, read_blocks, &readers[i]), 0);
+    }
+    for (int i = 0; i < READERS; i++) {
+        assert_int_equal(pthread_join(readers[i].thread, NULL), 0);
+        assert_int_equal(readers[i].told, 20);
+        assert_int_equal(readers[i].right + readers[i].told, readers[i].other);
+    }
+    assert_true(atomic_load(&n_told) >= 20);
+    test_blocks_budget = 0;
+    leat_io_release(file);
+    leat_gzip_points_free(&points);
+}
+
 TEST(nothing_is_kept_of_a_file_of_several_members)
 {
     struct leat_error error;
@@ -409,11 +540,6 @@ TEST(nothing_is_kept_of_a_file_of_several_members)
     assert_int_equal(points.n, 0);
     assert_reads_everywhere(file);
     leat_io_release(file);
-}
-
-static int take_any(void *user, const uint8_t *bytes, size_t n, struct leat_error *error)
-{
-    return LEAT_OK;
 }
 
 /* Bits of deflate, the lowest first. */
