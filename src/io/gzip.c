@@ -28,9 +28,9 @@ struct gzip {
     void (*convert)(void *user, uint64_t offset, uint8_t *bytes, uint64_t length);
     int (*wrong)(void *user, uint64_t at, struct leat_error *error); /* NULL: the points were not kept */
     void *user;
-    size_t n;
-    struct point points[LEAT_GZIP_POINTS];
-    uint64_t starts[LEAT_GZIP_POINTS + 1]; /* the start of each among the decoded bytes, and their number */
+    size_t n, points_room, starts_room;
+    struct point **points;
+    uint64_t *starts; /* n + 1: of each among the decoded bytes, and their number */
 };
 
 /* Input of an inflate, read piece by piece. */
@@ -107,7 +107,7 @@ struct scan {
     struct gzip *g; /* NULL: no points are kept */
     const struct leat_gzip_options *options;
     struct leat_gzip_points *keep; /* NULL: none are to be kept, or cannot be */
-    size_t windows;                /* that there is room for */
+    size_t room, windows;          /* points and windows that there is room for */
     uint64_t out;                  /* bytes decoded */
     XXH3_state_t *hash;            /* of the bytes decoded since the last point */
     uint32_t crc;                  /* theirs, too */
@@ -143,6 +143,15 @@ static bool is_place(struct scan *s, const z_stream *z)
     return !s->keep || (z->data_type & (LAST | BETWEEN)) == BETWEEN;
 }
 
+/* A point that is to be the next one of g->points. NULL: no memory. */
+static struct point *new_point(struct gzip *g)
+{
+    return leat_grow(&g->points, &g->points_room, g->n + 1, sizeof(struct point *)) &&
+                   leat_grow(&g->starts, &g->starts_room, g->n + 2, sizeof *g->starts)
+               ? leat_new(struct point)
+               : NULL;
+}
+
 /* Takes down the point where the input is, for an index; its checksums follow. */
 static int keep_for_index(struct scan *s, const struct input *in, const z_stream *z, struct leat_error *error)
 {
@@ -151,6 +160,8 @@ static int keep_for_index(struct scan *s, const struct input *in, const z_stream
     uInt bytes = 0;
     if (!keep)
         return LEAT_OK;
+    if (!leat_grow(&keep->points, &s->room, n + 2, sizeof *keep->points))
+        return leat_fail(error, LEAT_E_NOMEM, "no memory to index %s", s->g->file->path);
     struct leat_gzip_point *p = &keep->points[n];
     *p = (struct leat_gzip_point){.in = place(in, z), .out = s->out};
     keep->n = n + 1;
@@ -170,8 +181,7 @@ static int keep_for_index(struct scan *s, const struct input *in, const z_stream
 
 static void end_block(struct scan *s)
 {
-    struct gzip *g = s->g;
-    struct point *p = &g->points[g->n - 1];
+    struct point *p = s->g->points[s->g->n - 1];
     p->hash = XXH3_64bits_digest(s->hash);
     p->crc = s->crc;
     XXH3_64bits_reset(s->hash);
@@ -183,15 +193,18 @@ static int keep_point(struct scan *s, const struct input *in, z_stream *z, struc
     struct gzip *g = s->g;
     if (!is_place(s, z))
         return LEAT_OK;
-    struct point *p = &g->points[g->n];
-    if (inflateCopy(&p->state, z) != Z_OK)
+    struct point *p = new_point(g);
+    if (!p || inflateCopy(&p->state, z) != Z_OK) {
+        leat_free(p);
         return leat_fail(error, LEAT_E_NOMEM, "no memory to index %s", g->file->path);
+    }
     p->in = place(in, z);
     if (g->n)
         end_block(s);
     else
         XXH3_64bits_reset(s->hash);
     const int rc = keep_for_index(s, in, z, error);
+    g->points[g->n] = p;
     g->starts[g->n++] = s->out;
     return rc;
 }
@@ -277,7 +290,7 @@ int leat_gzip_first(struct leat_io_file *file, uint8_t *to, size_t n, struct lea
 static int decode_block(void *user, size_t block, uint8_t *to, struct leat_error *error)
 {
     struct gzip *g = user;
-    struct point *p = &g->points[block];
+    struct point *p = g->points[block];
     const uint64_t bytes = g->starts[block + 1] - g->starts[block];
     struct input *in = leat_alloc(sizeof *in);
     z_stream z;
@@ -287,7 +300,7 @@ static int decode_block(void *user, size_t block, uint8_t *to, struct leat_error
     }
     in->file = g->file;
     in->at = p->in;
-    in->end = block + 1 < g->n ? p[1].in : g->file->size;
+    in->end = block + 1 < g->n ? g->points[block + 1]->in : g->file->size;
     z.next_in = NULL;
     z.avail_in = 0;
     int rc = decode(in, &z, to, bytes, error);
@@ -314,8 +327,12 @@ static void convert(void *user, uint64_t offset, uint8_t *bytes, uint64_t length
 static void close_gzip(void *user)
 {
     struct gzip *g = user;
-    for (size_t i = 0; i < g->n; i++)
-        inflateEnd(&g->points[i].state);
+    for (size_t i = 0; i < g->n; i++) {
+        inflateEnd(&g->points[i]->state);
+        leat_free(g->points[i]);
+    }
+    leat_free(g->points);
+    leat_free(g->starts);
     leat_io_release(g->file);
     leat_free(g);
 }
@@ -354,8 +371,8 @@ static void end_points(struct scan *s, const struct input *in)
     end_block(s);
     s->g->starts[g->n] = s->out;
     for (size_t i = 0; s->keep && i < g->n; i++) {
-        s->keep->points[i].hash = g->points[i].hash;
-        s->keep->points[i].crc = g->points[i].crc;
+        s->keep->points[i].hash = g->points[i]->hash;
+        s->keep->points[i].crc = g->points[i]->crc;
     }
     if (s->keep)
         s->keep->points[g->n] = (struct leat_gzip_point){.in = in->file->size, .out = s->out};
@@ -374,8 +391,7 @@ int leat_gzip_open(struct leat_io_file *file, const struct leat_gzip_options *op
         *options->keep = (struct leat_gzip_points){0};
     if (s)
         s->keep = out ? options->keep : NULL;
-    if (!s || !in || (out && !g) || (out && !(s->hash = XXH3_createState())) ||
-        (s->keep && !(s->keep->points = leat_new_array(LEAT_GZIP_POINTS + 1, sizeof *s->keep->points)))) {
+    if (!s || !in || (out && (!g || !(s->hash = XXH3_createState())))) {
         leat_fail(error, rc, "no memory to decode %s", file->path);
         goto out;
     }
@@ -435,7 +451,7 @@ static int compare_end(const struct gzip *g, struct leat_error *error)
     if (rc)
         return rc;
     for (size_t i = 0; i < g->n; i++)
-        crc = crc32_combine(crc, g->points[i].crc, (z_off_t)(g->starts[i + 1] - g->starts[i]));
+        crc = crc32_combine(crc, g->points[i]->crc, (z_off_t)(g->starts[i + 1] - g->starts[i]));
     return crc == leat_get_u32(tail) && (uint32_t)g->starts[g->n] == leat_get_u32(tail + 4) ? LEAT_OK : LEAT_E_CORRUPT;
 }
 
@@ -444,22 +460,22 @@ static int restore_all(struct gzip *g, const struct leat_gzip_points *kept, uint
 {
     uint8_t *window = leat_alloc(WINDOW);
     struct leat_gzip_point p[2];
+    struct point *point;
     int rc = window ? LEAT_OK : LEAT_E_NOMEM;
     for (size_t i = 0; i < kept->n && !rc; i++) {
-        rc = leat_guarded_copy(p, kept->points + i, sizeof p, error);
-        if (!rc && i)
-            rc = leat_guarded_copy(window, kept->windows + (i - 1) * WINDOW, WINDOW, error);
-        if (!rc && !are_possible(g->file, p, i, kept->n, block_bytes))
+        if (leat_guarded_copy(p, kept->points + i, sizeof p, NULL) ||
+            (i && leat_guarded_copy(window, kept->windows + (i - 1) * WINDOW, WINDOW, NULL)) ||
+            !are_possible(g->file, p, i, kept->n, block_bytes))
             rc = LEAT_E_CORRUPT;
+        else if (!(point = new_point(g)))
+            rc = LEAT_E_NOMEM;
         if (rc)
             break;
-        g->n = i + 1; /* close_gzip ends those that were begun */
-        g->points[i].in = p->in;
-        g->points[i].hash = p->hash;
-        g->points[i].crc = p->crc;
+        *point = (struct point){.in = p->in, .hash = p->hash, .crc = p->crc};
+        g->points[g->n++] = point; /* close_gzip ends those that were begun */
         g->starts[i] = p->out;
         g->starts[i + 1] = p[1].out;
-        rc = restore(&g->points[i].state, p, window);
+        rc = restore(&point->state, p, window);
     }
     leat_free(window);
     return rc ? rc : compare_end(g, error);

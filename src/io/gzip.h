@@ -65,7 +65,7 @@ int leat_gzip_open(struct leat_io_file *file, const struct leat_gzip_options *op
                    struct leat_error *error);
 /* Opens it with points that were kept, with the same block_bytes, and decodes nothing. They may be mapped, and are
  * copied. Their CRC-32 together is that of the file, and each block is compared when it is decoded. CORRUPT: they are
- * none of this file; IO, NOMEM. */
+ * none of this file, or their own was cut while it was mapped; IO, NOMEM. */
 int leat_gzip_reopen(struct leat_io_file *file, const struct leat_gzip_points *kept,
                      const struct leat_gzip_options *options, struct leat_io_file **out, struct leat_error *error);
 

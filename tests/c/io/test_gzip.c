@@ -1,3 +1,4 @@
+#include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/wait.h>
@@ -348,7 +349,9 @@ TEST(points_that_lie_closer_together_than_they_are_kept_are_refused)
     files_write(folder, "data.gz", packed, pack(plain, BYTES, packed, sizeof packed));
     assert_ok(open_keeping(&points, &file, &error));
     leat_io_release(file);
-    struct leat_gzip_point *first = &points.points[0];
+    points.points = realloc(points.points, (points.n + 2) * sizeof *points.points);
+    assert_non_null(points.points);
+    struct leat_gzip_point *first = points.points;
     const uint64_t bytes = first[1].out - first->out;
     memmove(first + 1, first, (points.n + 1) * sizeof *first);
     points.windows = realloc(points.windows, points.n * LEAT_GZIP_WINDOW);
@@ -362,6 +365,29 @@ TEST(points_that_lie_closer_together_than_they_are_kept_are_refused)
     first[1].hash = leat_hash64(plain + 1, (size_t)bytes - 1);
     first[1].crc = (uint32_t)crc32(0, plain + 1, (uInt)bytes - 1);
     assert_int_equal(reopen(&points, &file, &error), LEAT_E_CORRUPT);
+    leat_gzip_points_free(&points);
+}
+
+TEST(points_whose_file_is_cut_while_it_is_mapped_are_refused)
+{
+    struct leat_error error;
+    struct leat_io_file *file, *index;
+    struct leat_gzip_points points;
+    char at[PATH_MAX + 16];
+    files_write(folder, "data.gz", packed, pack(plain, BYTES, packed, sizeof packed));
+    assert_ok(open_keeping(&points, &file, &error));
+    leat_io_release(file);
+    files_write(folder, "windows", points.windows, (points.n - 1) * LEAT_GZIP_WINDOW);
+    snprintf(at, sizeof at, "%s/windows", folder);
+    assert_ok(leat_io_open(at, &index, &error));
+    const struct leat_gzip_points mapped = {points.points, (uint8_t *)(uintptr_t)leat_io_map(index, &error), points.n};
+    assert_ok(reopen(&mapped, &file, &error));
+    assert_reads_everywhere(file);
+    leat_io_release(file);
+    assert_int_equal(truncate(at, 3 * LEAT_GZIP_WINDOW), 0);
+    assert_int_equal(reopen(&mapped, &file, &error), LEAT_E_CORRUPT);
+    assert_null(file);
+    leat_io_release(index);
     leat_gzip_points_free(&points);
 }
 
@@ -526,6 +552,49 @@ TEST(of_readers_of_one_member_those_of_a_damaged_block_are_told_and_the_others_g
     test_blocks_budget = 0;
     leat_io_release(file);
     leat_gzip_points_free(&points);
+}
+
+static size_t live;
+
+static void *watched_allocate(size_t bytes)
+{
+    void *p = malloc(bytes);
+    live += p ? malloc_usable_size(p) : 0;
+    return p;
+}
+
+static void watched_release(void *p)
+{
+    live -= p ? malloc_usable_size(p) : 0;
+    free(p);
+}
+
+static void *watched_resize(void *p, size_t bytes)
+{
+    const size_t before = p ? malloc_usable_size(p) : 0;
+    void *fresh = realloc(p, bytes);
+    live += fresh ? malloc_usable_size(fresh) - before : 0;
+    return fresh;
+}
+
+/* An archive may have a thousand of them. */
+TEST(a_short_file_takes_little_memory_while_it_is_open)
+{
+    struct leat_error error;
+    struct leat_io_file *file, *inner;
+    struct leat_gzip_points points;
+    const struct leat_gzip_options keeping = {.sink = take_any, .block_bytes = BLOCK, .keep = &points};
+    const size_t n = pack(plain, 1000, packed, sizeof packed);
+    test_allocator = (struct test_allocator){watched_allocate, watched_resize, watched_release};
+    live = 0;
+    assert_ok(leat_io_from_memory("short.gz", packed, n, &inner, &error));
+    assert_ok(leat_gzip_open(inner, &keeping, &file, &error));
+    leat_io_release(inner);
+    assert_in_range(live, 1, 4096);
+    leat_io_release(file);
+    leat_gzip_points_free(&points);
+    assert_int_equal(live, 0);
+    test_allocator = (struct test_allocator){malloc, realloc, free};
 }
 
 TEST(nothing_is_kept_of_a_file_of_several_members)
