@@ -40,6 +40,11 @@ LEAT_REPLACEABLE int leat_io_open_path(const char *path, int flags)
     return open(path, flags);
 }
 
+LEAT_REPLACEABLE void *leat_io_mmap(size_t bytes, int flags, int fd)
+{
+    return mmap(NULL, bytes, PROT_READ, flags, fd, 0);
+}
+
 LEAT_REPLACEABLE uint64_t leat_io_longest_copy(void)
 {
     return LEAT_LONGEST_COPY;
@@ -238,6 +243,14 @@ static int local_submit(struct leat_io_file *file, struct leat_io_request *reque
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
+/* A file system of FUSE without a page cache has no shared mappings. A private one that nobody writes to shows the same
+ * bytes. */
+static void *map_whole(size_t bytes, int fd)
+{
+    void *map = leat_io_mmap(bytes, MAP_SHARED, fd);
+    return map == MAP_FAILED && errno == ENODEV ? leat_io_mmap(bytes, MAP_PRIVATE, fd) : map;
+}
+
 static const uint8_t *local_map(struct leat_io_file *file, struct leat_error *error)
 {
     static const uint8_t empty[1];
@@ -247,7 +260,7 @@ static const uint8_t *local_map(struct leat_io_file *file, struct leat_error *er
         return map;
     if (file->size == 0)
         return empty;
-    void *fresh = file->size > SIZE_MAX ? MAP_FAILED : mmap(NULL, (size_t)file->size, PROT_READ, MAP_SHARED, f->fd, 0);
+    void *fresh = file->size > SIZE_MAX ? MAP_FAILED : map_whole((size_t)file->size, f->fd);
     if (fresh == MAP_FAILED) {
         leat_fail_errno(error, LEAT_E_IO, "cannot map %s (%" PRIu64 " bytes)", file->path, file->size);
         leat_error_at_file(error, file->path, LEAT_NO_OFFSET);

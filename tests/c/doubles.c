@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -42,6 +43,17 @@ int (*test_open_path)(const char *path, int flags) = open_path;
 int leat_io_open_path(const char *path, int flags)
 {
     return test_open_path(path, flags);
+}
+
+static void *map(size_t bytes, int flags, int fd)
+{
+    return mmap(NULL, bytes, PROT_READ, flags, fd, 0);
+}
+void *(*test_mmap)(size_t bytes, int flags, int fd) = map;
+
+void *leat_io_mmap(size_t bytes, int flags, int fd)
+{
+    return test_mmap(bytes, flags, fd);
 }
 
 uint64_t test_longest_copy = LEAT_LONGEST_COPY;

@@ -22,6 +22,7 @@ extern struct test_allocator {
  * open that the test goes on to use. */
 extern ssize_t (*test_pread)(int fd, void *buffer, size_t bytes, off_t offset);
 extern int (*test_open_path)(const char *path, int flags);
+extern void *(*test_mmap)(size_t bytes, int flags, int fd);
 extern const struct leat_io_backend *test_backend;
 extern uint64_t test_longest_copy; /* of a read through a mapping; 0: there is none */
 

@@ -207,6 +207,20 @@ MUTATIONS = [
         ("c:io/warm",),
     ),
     Mutation(
+        "points that are kept take memory without bound",
+        "src/io/gzip.c",
+        "least = i + 1 < n ? block_bytes : 1",
+        "least = 1",
+        ("c:io/gzip",),
+    ),
+    Mutation(
+        "files without shared mappings cannot be mapped",
+        "src/io/local.c",
+        "return map == MAP_FAILED && errno == ENODEV ? leat_io_mmap(bytes, MAP_PRIVATE, fd) : map;",
+        "return map;",
+        ("c:io/file",),
+    ),
+    Mutation(
         "a file that is warmed stays open after it is closed",
         "src/io/warm.c",
         "|| atomic_load(&p->file->references) == 1)",

@@ -1,4 +1,6 @@
+#include <errno.h>
 #include <pthread.h>
+#include <sys/mman.h>
 
 #include "io/file.h"
 #include "support.h"
@@ -372,6 +374,40 @@ TEST(threads_that_map_at_once_get_one_mapping)
         assert_non_null(races[0].map);
         leat_io_release(file);
     }
+}
+
+static int mmap_error;
+
+static void *map_privately(size_t bytes, int flags, int fd)
+{
+    if (flags == MAP_PRIVATE)
+        return mmap(NULL, bytes, PROT_READ, flags, fd, 0);
+    errno = mmap_error;
+    return MAP_FAILED;
+}
+
+TEST(a_file_that_has_no_shared_mapping_is_mapped_by_itself)
+{
+    struct leat_error error;
+    struct leat_io_file *file;
+    uint8_t got[16];
+    void *(*const before)(size_t bytes, int flags, int fd) = test_mmap;
+    test_mmap = map_privately;
+    for (int is_refused = 0; is_refused < 2; is_refused++) {
+        mmap_error = is_refused ? EPERM : ENODEV;
+        assert_ok(leat_io_open(path, &file, &error));
+        assert_ok(leat_io_read(file, 0, sizeof got, got, &error));
+        const uint8_t *map = leat_io_map(file, &error);
+        if (is_refused) {
+            assert_null(map);
+            assert_int_equal(error.code, LEAT_E_IO);
+        } else {
+            assert_non_null(map);
+            assert_memory_equal(map, got, sizeof got);
+        }
+        leat_io_release(file);
+    }
+    test_mmap = before;
 }
 
 static bool stop(void)
