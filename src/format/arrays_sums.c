@@ -212,17 +212,17 @@ static int sum_all(struct leat_arrays *a, const struct leat_open_options *option
 
 /* ---- the fingerprint -------------------------------------------------------------------------- */
 
-/* What the sums are over. */
+/* What the sums are over. The checksum of a member also tells a file that was changed where no piece of it is. */
 static uint64_t choice_of(const struct leat_arrays *a)
 {
     uint64_t key = a->source.count;
     for (size_t k = 0; k < a->source.n_fields; k++) {
         const struct leat_array_column *c = &a->columns[k];
-        uint64_t facts[6 + LEAT_MAX_DIMS] = {key,         leat_hash64(c->name, strlen(c->name)),
-                                             c->at,       c->row.dtype,
-                                             c->row.ndim, (uint64_t)c->row.swapped << 1 | c->row.fortran};
+        uint64_t facts[7 + LEAT_MAX_DIMS] = {
+            key,         leat_hash64(c->name, strlen(c->name)),          c->at, c->row.dtype,
+            c->row.ndim, (uint64_t)c->row.swapped << 1 | c->row.fortran, c->crc};
         for (unsigned d = 0; d < c->row.ndim; d++)
-            facts[6 + d] = c->row.shape[d];
+            facts[7 + d] = c->row.shape[d];
         key = leat_hash64(facts, sizeof facts);
     }
     return key;

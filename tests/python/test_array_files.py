@@ -263,6 +263,26 @@ def test_kept_sums_that_are_damaged_or_of_another_file_are_found_anew(tmp_path: 
     assert index.read_bytes() != first
 
 
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_sums_are_those_of_an_archive_whose_members_have_the_same_checksums(method: int, tmp_path: Path) -> None:
+    """A long directory is no piece that tells whether a file is as it was."""
+    noise = np.random.default_rng(3).integers(0, 256, (700, 1000), "u1")
+    files = {"pad.bin": noise[:200].tobytes(), "x.npy": npy(noise)} | {f"{i:060}": b"" for i in range(3000)}
+    path, kept = write(tmp_path / "a.npz", npz(files, method)), tmp_path / "kept"
+    when, size = path.stat().st_mtime_ns, path.stat().st_size
+    with pytest.warns(UserWarning, match="left out"):
+        want = leat.open(path, index_dir=kept).fingerprint
+        for row in range(300, 500, 20):  # pieces are some 60 rows apart, and have 4
+            noise[row] ^= 1
+            files["x.npy"] = npy(noise)
+            write(path, npz(files, method))
+            os.utime(path, ns=(when, when))
+            assert path.stat().st_size == size
+            now = leat.open(path, index_dir=kept)
+            assert now.fingerprint == leat.open(path).fingerprint != want and np.array_equal(now[row]["x"], noise[row])
+            want = now.fingerprint
+
+
 def blocks_decoded() -> int:
     """By this process so far."""
     return int(leat.Loader(leat.from_arrays(x=LABELS), 1, framework="numpy").stats()["cache"]["blocks"])
