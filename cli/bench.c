@@ -121,6 +121,12 @@ static double seconds_of(const json_t *steps, const json_t *like)
     return 0;
 }
 
+/* Seconds that the consumer was without a batch: asleep, or making rows of it itself. */
+static double waited(const json_t *stats)
+{
+    return cli_real(stats, "consumer_wait_s") + cli_real(stats, "consumer_help_s");
+}
+
 /* The result from two statistics of a loader, which are released. */
 static void read_statistics(char *first, char *last, struct cli_result *result)
 {
@@ -134,7 +140,7 @@ static void read_statistics(char *first, char *last, struct cli_result *result)
     }
     result->bytes = (uint64_t)(cli_real(json_object_get(after, "fetch"), "bytes") -
                                cli_real(json_object_get(before, "fetch"), "bytes"));
-    result->waited = cli_real(after, "consumer_wait_s") - cli_real(before, "consumer_wait_s");
+    result->waited = waited(after) - waited(before);
     add_step(result, "reading",
              cli_real(json_object_get(after, "fetch"), "s") - cli_real(json_object_get(before, "fetch"), "s"));
     json_array_foreach(json_object_get(after, "operators"), i, step)

@@ -104,7 +104,7 @@ const char *cli_doctor_bottleneck(const struct cli_doctor *doctor)
                               : INFINITY;
     if (stored < supply && stored < need)
         return "storage";
-    if (doctor->training.seconds > 0 && !waits)
+    if (doctor->training.seconds > 0 && !waits && supply > 0.95 * need) /* else it took what was made before */
         return "consumer";
     if (supply > 1.05 * need)
         return waits ? "window" : "consumer";

@@ -120,6 +120,7 @@ static void add_running(json_t *root, const struct leat_loader *l)
                         json_pack("{s:o, s:o, s:o}", "depth", number(l->window.n), "ready", number(ready), "capacity",
                                   number(leat_window_room(l))));
     json_object_set_new(root, "consumer_wait_s", seconds(c->wait_ns));
+    json_object_set_new(root, "consumer_help_s", seconds(c->help_ns));
     json_object_set_new(root, "consumer_waits", number(c->waits));
     json_object_set_new(root, "reused_rows", number(c->reused));
     json_object_set_new(root, "tasks",

@@ -268,9 +268,9 @@ TEST(statistics_count_what_was_delivered)
     assert_non_null(strstr(json, "\"samples\":200"));
     assert_non_null(strstr(json, "\"batches\":20"));
     assert_non_null(strstr(json, "\"held_bytes\":0"));
-    static const char *const keys[] = {"samples_per_s",   "recent_samples_per_s", "operators", "fetch", "window",
-                                       "consumer_wait_s", "budget_bytes",         "broken",    "epoch", "plan_hash",
-                                       "threads"};
+    static const char *const keys[] = {
+        "samples_per_s",   "recent_samples_per_s", "operators", "fetch", "window",    "consumer_wait_s",
+        "consumer_help_s", "budget_bytes",         "broken",    "epoch", "plan_hash", "threads"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         assert_non_null(strstr(json, keys[i]));
     leat_free(json);
