@@ -507,6 +507,27 @@ def test_a_row_is_not_blamed_for_a_worker_that_died_between_units(pool_of: Any) 
     one.close()
 
 
+def test_only_time_in_which_this_process_looks_makes_a_sample_late(
+    pool_of: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that was stopped, or had no time, comes to samples whose workers stood still with it."""
+    data = Gate(tmp_path / "open", {5})
+    pool = pool_of(data, 1)
+    one = feed_of(pool, data, 64, sample_timeout_s=1.0)
+    assert one.next() is not None
+    until((tmp_path / "open.5").exists)
+    clock = [1000.0]
+    monkeypatch.setattr(leat.workers.feed, "now", lambda: clock[0])
+    for later in (0.0, 100.0, 0.4):
+        clock[0] += later
+        one._look_for_hangs()
+        assert not one.hung
+    clock[0] += 0.4
+    one._look_for_hangs()
+    assert one.hung == {0}
+    one.close()
+
+
 def test_workers_that_are_killed_while_they_have_nothing_to_do_are_replaced_if_they_had_worked(pool_of: Any) -> None:
     data = Rows(4000)
     pool = pool_of(data, 1)

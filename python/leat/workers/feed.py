@@ -145,6 +145,7 @@ class Feed(Client):
         self.failure: Any = None
         self.differing = 0
         self.watching: dict[int, tuple[int, int, int, float]] = {}
+        self.looked = self.watched_s = 0.0  # for samples that hang: last, and for how long so far
         self.hung: set[int] = set()  # workers that are being killed for that
         self.produced: dict[int, int] = {}
         self.states: dict[int, Any] = {}
@@ -467,6 +468,8 @@ class Feed(Client):
         if limit is None:
             return
         time = now()
+        self.watched_s += min(time - self.looked, limit / 2)  # else it stood still, and perhaps its workers with it
+        self.looked = time
         for i in range(self.pool.room):  # those that are to stop, too
             board, serial, row, units, _ = self.pool.core.worker(i)
             if not serial or board != self.board.offset:
@@ -474,8 +477,8 @@ class Feed(Client):
                 continue
             seen = self.watching.get(i)
             if seen is None or seen[:3] != (serial, row, units):
-                self.watching[i] = (serial, row, units, time)
-            elif time - seen[3] > limit:
+                self.watching[i] = (serial, row, units, self.watched_s)
+            elif self.watched_s - seen[3] > limit:
                 del self.watching[i]
                 flight = self.flights.get(serial)
                 if flight is not None and not flight.cancelled:
