@@ -87,6 +87,15 @@ def is_there(pid: int) -> bool:
         return False
 
 
+def children() -> set[int]:
+    """The processes that this one has started and not waited for."""
+    found = set[int]()
+    for task in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(OSError):  # a thread that ends meanwhile
+            found.update(map(int, (task / "children").read_text().split()))
+    return found
+
+
 def shared_memory() -> set[str]:
     """The names in /dev/shm, without those of processes that run beside the test: PyTorch's in one that still runs, and
     those of fuzz targets.

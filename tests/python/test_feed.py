@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from process_support import children
 
 torch = pytest.importorskip("torch")
 from torch.utils.data import default_collate, get_worker_info  # noqa: E402
@@ -102,10 +103,6 @@ def until(condition: Any) -> None:
     """Waits for what must come; the test's time limit is the suite's."""
     while not condition():
         time.sleep(0.002)
-
-
-def children() -> set[int]:
-    return {int(pid) for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split()}
 
 
 def descriptors() -> int:
