@@ -17,6 +17,7 @@ import torch.distributed as dist
 from frameworks_support import tell
 
 import leat
+from leat.loading.group import Group
 
 FOLDER = Path(sys.argv[2])
 LIMIT_S = 100.0
@@ -55,6 +56,15 @@ def opened() -> leat.Loader:
     return leat.Loader(leat.from_arrays(x=np.arange(40_000)), 8, shuffle=True, seed=1, framework="numpy")
 
 
+def leave_signs(more: int) -> None:
+    """Returns when this process has left so many more signs of life."""
+    group = Group.joined()
+    assert group is not None
+    for _ in range(more):
+        last = group._next_beat
+        until(lambda: group._next_beat != last)  # noqa: B023
+
+
 def still(rank: int) -> None:
     """Rank 2 hangs outside of leat, and later its process is stopped in a training whose ranks go in step."""
     reading = batches(opened())
@@ -69,6 +79,7 @@ def still(rank: int) -> None:
     for step in range(300):
         steps += next(reading).step == step
         if rank == 2 and step == 130:
+            leave_signs(2)  # the first is then in the store: the others know where it is
             os.kill(os.getpid(), signal.SIGSTOP)  # the test lets it go on once the others have named it
         dist.all_reduce(torch.ones(1))
     tell(steps=steps)
