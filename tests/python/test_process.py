@@ -145,8 +145,8 @@ def test_exit_from_a_thread_that_waits_is_clean(records: Path, photos: Path) -> 
 def test_ctrl_c_stops_a_loop_over_a_loader(records: Path, photos: Path) -> None:
     code = """
     loader = open_loader(photos, 1, outputs={"image": [leat.ops.Decode(), leat.ops.Resize((3000, 3000))]})
-    print("ready", flush=True)
     try:
+        print("ready", flush=True)
         while True:
             for batch in loader:
                 pass
