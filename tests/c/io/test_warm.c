@@ -130,6 +130,7 @@ TEST(whoever_reads_little_causes_a_few_times_as_much_to_be_read)
     const unsigned before = open_descriptors();
     struct leat_io_file *file = open_cold(2000);
     read_rows(file, 250, ROW);
+    wait_for_long(1);                 /* the thread has begun */
     wait_for_descriptors(before + 1); /* given up, for now */
     const unsigned little = atomic_load(&n_long);
     assert_in_range(little, 1, 250 * (128 << 10) / PIECE + 1);
@@ -245,6 +246,7 @@ TEST(a_file_that_cannot_be_read_is_tried_once)
     uint8_t got[ROW];
     for (unsigned i = 0; i < 600; i++)
         leat_io_read(file, 0, ROW, got, &error);
+    wait_for_long(1);
     wait_for_descriptors(before + 1);
     assert_in_range(atomic_load(&n_long), 1, 2); /* the first piece is there, if it began with that */
     leat_io_release(file);
