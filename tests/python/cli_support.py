@@ -14,6 +14,7 @@ import signal
 import struct
 import subprocess
 import sys
+import time
 import warnings
 import zlib
 from collections.abc import Iterator
@@ -70,6 +71,29 @@ def leat(*arguments: object, code: int | None = 0, **options: object) -> subproc
             f"{code}\n{done.stdout}\n{done.stderr}"
         )
     return done  # type: ignore[no-any-return]
+
+
+def stopped(line: list[Any], target: Path, how: signal.Signals, least: int) -> subprocess.CompletedProcess[str]:
+    """Starts a command, waits until `least` bytes are in the partial files of its target, sends the signal and gives
+    what the command said. It steps back behind who waits for it, and begins again if it was through all the same.
+    """
+    for _ in range(20):
+        with Started(
+            list(map(str, line)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=PYTHON,
+            preexec_fn=lambda: os.nice(5),
+        ) as process:  # fmt: skip
+            end = time.monotonic() + 300
+            while process.poll() is None and time.monotonic() < end:
+                with contextlib.suppress(FileNotFoundError):  # it has just become whole
+                    if sum(p.stat().st_size for p in target.parent.glob(f"{target.stem}.*partial")) >= least:
+                        break
+            process.send_signal(how)
+            out, err = process.communicate(timeout=300)
+        if process.returncode != 0:
+            return subprocess.CompletedProcess([], process.returncode, out, err)
+        for made in target.parent.glob(f"{target.stem}*"):
+            made.unlink()
+    pytest.fail("the command was over each time before it could be stopped")
 
 
 def leat_bytes(*arguments: object) -> bytes:

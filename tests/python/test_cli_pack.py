@@ -17,7 +17,7 @@ import unicodedata
 from pathlib import Path
 
 import pytest
-from cli_support import Started, command, golden, jpeg, leat, leat_bytes, make_folder, png
+from cli_support import Started, command, golden, jpeg, leat, leat_bytes, make_folder, png, stopped
 
 
 def without_numbers_that_change(text: str) -> str:
@@ -237,25 +237,7 @@ def large_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def pack_until_it_has_written(
     source: Path, target: Path, how: signal.Signals, least: int, options: tuple[str, ...] = ()
 ) -> subprocess.CompletedProcess[str]:
-    """Starts a pack, waits until `least` bytes are in the partial files, sends the signal and gives what the command
-    said. The pack steps back behind who waits for it, and begins again if it was through all the same.
-    """
-    line = [command(), "pack", source, target, "--num-threads", "1", *options]
-    for _ in range(20):
-        with Started(
-            line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=lambda: os.nice(5)
-        ) as process:
-            end = time.monotonic() + 300
-            while process.poll() is None and time.monotonic() < end:
-                if sum(p.stat().st_size for p in target.parent.glob(f"{target.stem}.*partial")) >= least:
-                    break
-            process.send_signal(how)
-            out, err = process.communicate(timeout=300)
-        if process.returncode != 0:
-            return subprocess.CompletedProcess([], process.returncode, out, err)
-        for made in target.parent.glob(f"{target.stem}*"):
-            made.unlink()
-    pytest.fail("the pack was over each time before it could be stopped")
+    return stopped([command(), "pack", source, target, "--num-threads", "1", *options], target, how, least)
 
 
 def test_kill_in_the_middle_then_resume_gives_the_same_file(large_folder: Path, tmp_path: Path) -> None:

@@ -9,13 +9,12 @@ import signal
 import subprocess
 import sys
 import tarfile
-import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from cli_support import PYTHON, Started, command, jpeg, make_folder, real_data
+from cli_support import PYTHON, command, jpeg, make_folder, real_data, stopped
 from cli_support import leat as run
 
 import leat
@@ -427,27 +426,10 @@ def test_what_is_converted_is_told_from_what_packing_alone_does(tmp_path: Path) 
     )
 
 
-def killed(line: list[Any], partial: Path, least: int, how: signal.Signals = signal.SIGKILL) -> int:
-    """Starts a command, and ends it once so many bytes are in the partial file. Returns its exit code."""
-    for _ in range(20):
-        with Started(list(map(str, line)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=PYTHON) as process:
-            end = time.monotonic() + 120
-            while process.poll() is None and time.monotonic() < end:
-                if partial.exists() and partial.stat().st_size >= least:
-                    break
-            process.send_signal(how)
-            process.communicate(timeout=120)
-        if process.returncode != 0:
-            return int(process.returncode)
-        for made in partial.parent.glob(f"{partial.stem}*"):
-            made.unlink()
-    pytest.fail("the command was over each time before it could be stopped")
-
-
 def test_a_killed_conversion_of_a_table_goes_on_to_the_same_file(tmp_path: Path) -> None:
     src, out = _parquet(tmp_path / "a.parquet", 400, 20, 60_000), tmp_path / "out.leat"
     line = [command(), "convert", src, out, "--num-threads", 1]
-    assert killed(line, tmp_path / "out.leat.partial", 10 << 20) == -signal.SIGKILL
+    assert stopped(line, out, signal.SIGKILL, 10 << 20).returncode == -signal.SIGKILL
     assert not out.exists()
     kept = run("convert", src, out, code=2, env=PYTHON).stderr
     assert "samples of an unfinished target are here, --resume continues, --overwrite starts again" in kept
@@ -467,17 +449,9 @@ def test_a_killed_conversion_of_a_table_goes_on_to_the_same_file(tmp_path: Path)
 def test_an_interrupted_conversion_says_how_it_goes_on(tmp_path: Path) -> None:
     src, out = _parquet(tmp_path / "a b.parquet", 1500, 20, 60_000), tmp_path / "out.leat"
     line = [command(), "convert", src, out, "--field", "photo=image", "--field", "n", "--num-threads", "1"]
-    with Started(
-        list(map(str, line)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=PYTHON
-    ) as process:
-        while process.poll() is None and not (
-            (tmp_path / "out.leat.partial").exists() and (tmp_path / "out.leat.partial").stat().st_size > 10 << 20
-        ):
-            time.sleep(0.001)
-        process.send_signal(signal.SIGINT)
-        _, told = process.communicate(timeout=60)
-    assert process.returncode == 130, told
-    words = told.split("To resume: leat ")[1].splitlines()[0]
+    done = stopped(line, out, signal.SIGINT, 10 << 20)
+    assert done.returncode == 130, done.stderr
+    words = done.stderr.split("To resume: leat ")[1].splitlines()[0]
     assert words.startswith("convert '") and "--field photo=image --field n" in words and words.endswith("--resume")
     subprocess.run(f"{command()} {words}", shell=True, check=True, env={**os.environ, "LEAT_PYTHON": sys.executable})
     assert len(leat.open(out)) == 1500
