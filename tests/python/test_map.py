@@ -711,7 +711,8 @@ def epoch_of(number: int, steps: int = 13) -> list[tuple[int, int]]:
 def test_workers_go_on_with_the_next_epoch_before_it_is_asked_for(numbers: leat.Dataset) -> None:
     with leat.Loader(numbers, 4, True, outputs={"n": [ops.Map(double)]}) as loader:
         assert loader.epoch == 0 and positions(loader) == epoch_of(0)
-        assert loader.epoch == 1 and loader.stats()["python"]["window"]["depth"] > 0
+        assert loader.epoch == 1
+        eventually(lambda: loader.stats()["python"]["window"]["depth"] > 0)
         batches = iter(loader)
         for step in range(13):
             assert (next(batches).step, loader.epoch) == (step, 1)
