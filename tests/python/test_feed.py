@@ -370,8 +370,8 @@ def test_many_iterators_leave_no_descriptor_and_no_process_behind() -> None:
         for _ in range(i % 5):
             next(iterator, None)
         del iterator
-    assert descriptors() == before
-    assert children() == running
+    assert descriptors() <= before
+    assert children() <= running
 
 
 def test_a_pool_does_not_grow_with_the_loaders_that_came_and_went() -> None:

@@ -99,6 +99,7 @@ def test_what_is_there_stays_unless_it_is_to_be_replaced(tmp_path: Path) -> None
 def test_a_copy_and_a_flush_wait_for_no_rows_that_are_written_meanwhile(tmp_path: Path) -> None:
     done = threading.Event()
     with leat.Store(tmp_path / "a.store", FIELD, framework="numpy") as store:
+        store[np.arange(1000)] = rows(np.arange(1000))
 
         def write() -> None:
             version = 0
