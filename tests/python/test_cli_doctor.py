@@ -39,6 +39,16 @@ def examined(path: Path, *options: object) -> dict[str, Any]:
     return json.loads(said)  # type: ignore[no-any-return]
 
 
+def decoding(path: Path, *options: object) -> dict[str, Any]:
+    """As examined(), of photos whose decoding takes most of the time. Parts are measured by the clock: a pause of the
+    machine that falls into one of the short reads looks like a slow one, and then it is examined again."""
+    for _ in range(20):
+        found = examined(path, *options)
+        if found["shares"]["decoding"] > 0.5:
+            break
+    return found
+
+
 @pytest.fixture(scope="module")
 def in_time(folder: Path) -> dict[str, Any]:
     """Of a training whose first steps leave the loader time for all batches that are measured."""
@@ -113,17 +123,20 @@ def test_fast_photos_with_targets_are_examined_and_no_other_form_is_tried(folder
     outputs = {"image": [leat.ops.Decode(), leat.ops.Resize((64, 64), "nearest")], "label": []}
     (tmp_path / "p.json").write_text(leat.program_to_json(outputs))
     words = ("--program", tmp_path / "p.json", "--batch-size", 8, "--seconds", 0.05)
-    tried = {t["setting"] for t in examined(tmp_path / "a.leat", *words)["tried"]}
-    assert "dct_scaling" in tried and "photos" not in tried  # decoding takes most of the time
+    tried = {t["setting"] for t in decoding(tmp_path / "a.leat", *words)["tried"]}
+    assert "dct_scaling" in tried and "photos" not in tried
 
 
 def test_a_person_reads_sentences_with_settings_as_they_are_written_and_nothing_is_left_behind(tmp_path: Path) -> None:
-    photos = make_folder(tmp_path / "large", {"ant": 4}, (2000, 1500), jpeg)  # decoding takes longer than a slow read
+    photos = make_folder(tmp_path / "large", {"ant": 4}, (2000, 1500), jpeg)
     (tmp_path / "temporary").mkdir()
     chain = [leat.ops.Decode(), leat.ops.Resize((200, 200), "nearest")]
     (tmp_path / "p.json").write_text(leat.program_to_json({"image": chain}))
     words = ("doctor", photos, "--seconds", 0.1, "--batch-size", 2, "--program", tmp_path / "p.json")
-    text = command(*words, env={**os.environ, "TMPDIR": str(tmp_path / "temporary")}).stdout
+    for _ in range(20):  # see decoding()
+        text = command(*words, env={**os.environ, "TMPDIR": str(tmp_path / "temporary")}).stdout
+        if "Decoding is the limit: " in text:
+            break
     assert "samples/s with Decode(dct_scaling=True)\n" in text
     assert "samples/s with --photos fast\n" in text
     assert "Decoding is the limit: " in text and max(map(len, text.splitlines()[1:])) <= 120
@@ -143,13 +156,13 @@ def test_the_pack_that_is_advised_keeps_what_options_say_of_the_data(tmp_path: P
     words = ("--seconds", 0.05, "--batch-size", 2, "--program", tmp_path / "p.json")
     more: tuple[object, ...] = ("--yolo", tmp_path / "labels", "--classes", tmp_path / "names.txt", "--on-bad", "skip")
     clause = '"label.length" > 0'
-    tried = {t["setting"]: t["how"] for t in examined(flat, *words, *more, "--where", clause)["tried"]}
+    tried = {t["setting"]: t["how"] for t in decoding(flat, *words, *more, "--where", clause)["tried"]}
     given = f"--yolo {tmp_path}/labels --classes {tmp_path}/names.txt --on-bad skip --where '{clause}'"
     assert tried["photos"] == f"leat pack SRC DST {given} --photos fast"
-    tried = {t["setting"]: t["how"] for t in examined(photos, *words, "--labels", "none")["tried"]}
+    tried = {t["setting"]: t["how"] for t in decoding(photos, *words, "--labels", "none")["tried"]}
     assert tried["photos"] == "leat pack SRC DST --labels none --photos fast"
     long = " OR ".join(["label = 0"] * 30)
-    tried = {t["setting"]: t["how"] for t in examined(photos, *words, "--where", long)["tried"]}
+    tried = {t["setting"]: t["how"] for t in decoding(photos, *words, "--where", long)["tried"]}
     assert tried["photos"] == "leat pack SRC DST --where CLAUSE --photos fast"
 
 
