@@ -32,7 +32,7 @@ static const struct cli_option options[] = {
      CLI_TEXT, .at = offsetof(struct cat, opening.where)},
     {"field", "F", "the field; default: the only one that is not derived from others", CLI_TEXT,
      .at = offsetof(struct cat, field)},
-    CLI_FILL_OPTION(struct cat, opening),
+    CLI_TABLE_OPTIONS(struct cat, opening),
     {"block", "N", "of tokens of LitData: so many are a sample", CLI_U64, .at = offsetof(struct cat, opening.block), 1,
      INT64_MAX},
     {"out", "PATH", "write there instead of to standard output", CLI_TEXT, .at = offsetof(struct cat, out)},

@@ -28,7 +28,7 @@ static const struct cli_option options[] = {
     CLI_WHERE_OPTION(struct info, opening),
     CLI_OPENING_OPTIONS(struct info, opening),
     CLI_FIELD_OPTION(struct info, opening),
-    CLI_FILL_OPTION(struct info, opening),
+    CLI_TABLE_OPTIONS(struct info, opening),
 };
 
 /* The role of a field in the image of its sample, as leat.Field says it; NULL: none. */

@@ -278,9 +278,10 @@ struct leat_dataset *cli_open_all(const struct cli_command *command, const struc
     if (!cli_paths_init(&paths, command, given))
         return NULL;
     o->by_python = cli_are_read_by_python(&paths);
-    if ((o->by_python && !o->tables) || (!o->by_python && o->fills.n)) {
+    if ((o->by_python && !o->tables) || (!o->by_python && (o->fills.n || o->split))) {
         cli_say(command,
                 o->by_python ? "%s: of tables and files of cells leat convert makes a file of leat, which this reads."
+                : o->split   ? "%s: --split is for folders of Hugging Face, and this is none."
                              : "%s: --fill is for missing values of Parquet and Arrow.",
                 paths.at[0]);
         cli_paths_destroy(&paths);

@@ -27,6 +27,7 @@ struct cli_opening {
     bool check_sizes;                      /* those of all photos */
     enum cli_tables tables;                /* what the command wants of files that Python reads: tables.h */
     struct cli_each fills;                 /* of those, NAME=VALUE for missing values */
+    const char *split;                     /* of a folder of Hugging Face, or NULL */
     const void *parsed;                    /* for them: the structure of the command; NULL: its options are its own */
     bool by_python;                        /* they were such files */
 };
@@ -88,12 +89,14 @@ struct cli_opening {
     }
 
 /* For commands that take tables. */
-#define CLI_FILL_OPTION(type, member)                                                                                  \
+#define CLI_TABLE_OPTIONS(type, member)                                                                                \
+    {"fill", "NAME=VALUE",                                                                                             \
+     "of Parquet and Arrow: what stands for missing values of this column, such as\n"                                  \
+     "year=-1, title= or tags=[]; any number of times",                                                                \
+     CLI_EACH, .at = offsetof(type, member.fills)},                                                                    \
     {                                                                                                                  \
-        "fill", "NAME=VALUE",                                                                                          \
-            "of Parquet and Arrow: what stands for missing values of this column, such as\n"                           \
-            "year=-1, title= or tags=[]; any number of times",                                                         \
-            CLI_EACH, .at = offsetof(type, member.fills)                                                               \
+        "split", "NAME", "of a folder of Hugging Face with several splits, the one to open, such as train", CLI_TEXT,  \
+            .at = offsetof(type, member.split)                                                                         \
     }
 
 /* For commands that can work on a part of the samples. */

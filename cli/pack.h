@@ -72,7 +72,7 @@ struct cli_pack {
          "broken; they are counted by kind, and decoded with Decode(strict=False)",                                    \
          CLI_SET, .at = offsetof(struct cli_pack, options.lenient)},                                                   \
         CLI_WHERE_OPTION(struct cli_pack, opening), CLI_OPENING_OPTIONS(struct cli_pack, opening),                     \
-        CLI_FIELD_OPTION(struct cli_pack, opening), CLI_FILL_OPTION(struct cli_pack, opening),                         \
+        CLI_FIELD_OPTION(struct cli_pack, opening), CLI_TABLE_OPTIONS(struct cli_pack, opening),                       \
         {"metadata", "JSON", "an object to keep in the file, such as '{\"licence\": \"CC0\"}'", CLI_TEXT,              \
          .at = offsetof(struct cli_pack, options.metadata)},                                                           \
         {"photos",                                                                                                     \

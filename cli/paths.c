@@ -1,12 +1,14 @@
 /*
- * Patterns of paths: the same as leat.open takes in Python. The shell expands {0..9} by itself, but not in quotes, and
- * not with the numbers of thousands of files.
+ * Patterns of paths: the same as leat.open takes in Python (leat/data/paths.py). The shell expands {0..9} and * by
+ * itself, but not in quotes, and not to the names of very many files.
  */
 #include "paths.h"
 
+#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "print.h"
@@ -68,11 +70,50 @@ static bool find_range(const char *text, struct range *r)
     return false;
 }
 
+/* Whether leat has put a file there: an index beside a file, the copy of a compressed one, or one not finished. */
+static bool is_ours(const char *path)
+{
+    static const char partial[] = ".partial";
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const size_t n = strlen(name), end = sizeof partial - 1;
+    return strstr(name, ".leat-") || (n >= end && !strcmp(name + n - end, partial));
+}
+
+static bool is_remote(const char *path)
+{
+    return !strncasecmp(path, "http://", 7) || !strncasecmp(path, "https://", 8);
+}
+
+static int compare_paths(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* The files that fit a pattern with a star, sorted by name. */
+static bool push_matching(struct cli_paths *paths, const struct cli_command *command, const char *pattern)
+{
+    glob_t found = {0};
+    const size_t before = paths->n;
+    bool good = true;
+    if (!glob(pattern, GLOB_NOSORT | GLOB_NOESCAPE, NULL, &found)) {
+        qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv, compare_paths);
+        for (size_t i = 0; i < found.gl_pathc && good; i++)
+            good = is_ours(found.gl_pathv[i]) || push(paths, command, found.gl_pathv[i]);
+    }
+    globfree(&found);
+    if (good && paths->n == before)
+        cli_say(command, "no file fits the pattern %s", pattern);
+    return good && paths->n > before;
+}
+
 static bool expand(struct cli_paths *paths, const struct cli_command *command, const char *text)
 {
     struct range r;
-    if (!find_range(text, &r) || !access(text, F_OK))
+    if (!access(text, F_OK))
         return push(paths, command, text);
+    if (!find_range(text, &r))
+        return !is_remote(text) && strpbrk(text, "*?[") ? push_matching(paths, command, text)
+                                                        : push(paths, command, text);
     if (r.last < r.first || r.last - r.first >= MOST_PATHS) {
         cli_usage_error(command, "%.*s in %s is no range of numbers that rise.", (int)(r.end - r.begin), text + r.begin,
                         text);

@@ -6,6 +6,7 @@
 #include "tables.h"
 
 #include <errno.h>
+#include <glob.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,15 +47,39 @@ static bool holds(const char *path, const char *const *names)
     return false;
 }
 
-/* Whether datasets of Hugging Face saved a folder: others have a state.json, too. */
-static bool is_saved(const char *path)
+/* Whether a file in a folder has this word among its first bytes. */
+static bool says(const char *folder, const char *name, const char *word)
 {
-    char inner[PATH], text[65536];
-    FILE *file = is_in(path, "state.json", inner) ? fopen(inner, "r") : NULL;
-    text[file ? fread(text, 1, sizeof text - 1, file) : 0] = 0;
+    enum { LOOKED = 4 << 20 }; /* as leat/data/hugging_face.py */
+    char inner[PATH], *text = malloc(LOOKED + 1);
+    FILE *file = text && is_in(folder, name, inner) ? fopen(inner, "r") : NULL;
+    if (text)
+        text[file ? fread(text, 1, LOOKED, file) : 0] = 0;
     if (file)
         fclose(file);
-    return strstr(text, "\"_data_files\"") || is_in(path, "dataset_dict.json", inner);
+    const bool found = text && strstr(text, word);
+    free(text);
+    return found;
+}
+
+static bool fits(const char *folder, const char *name)
+{
+    char pattern[PATH];
+    glob_t found = {0};
+    const bool good = snprintf(pattern, sizeof pattern, "%s/%s", folder, name) < PATH &&
+                      !glob(pattern, GLOB_NOSORT | GLOB_NOESCAPE, NULL, &found);
+    globfree(&found);
+    return good;
+}
+
+/* Whether a folder is one of Hugging Face: saved by its datasets (others have a state.json, too), or of the Hub. */
+static bool is_of_hugging_face(const char *path)
+{
+    static const char *const marks[] = {"README.md", ".gitattributes", NULL};
+    char inner[PATH];
+    return is_in(path, "dataset_dict.json", inner) || says(path, "state.json", "\"_data_files\"") ||
+           says(path, "README.md", "\nconfigs:") ||
+           (holds(path, marks) && (fits(path, "data/*-of-[0-9]*.parquet") || fits(path, "*-of-[0-9]*.parquet")));
 }
 
 bool cli_are_read_by_python(const struct cli_paths *paths)
@@ -65,7 +90,7 @@ bool cli_are_read_by_python(const struct cli_paths *paths)
                              *const of_cells[] = {"matrix.mtx", "matrix.mtx.gz", "header.sch", NULL};
     size_t n_tables = 0, n_cells = 0;
     for (size_t i = 0; i < paths->n; i++) {
-        n_tables += ends_so(paths->at[i], tables) || is_saved(paths->at[i]);
+        n_tables += ends_so(paths->at[i], tables) || is_of_hugging_face(paths->at[i]);
         n_cells += ends_so(paths->at[i], cells) || holds(paths->at[i], of_cells);
     }
     return (n_tables == paths->n || n_cells == paths->n) && !access(paths->at[0], F_OK);

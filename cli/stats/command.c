@@ -41,7 +41,7 @@ static const struct cli_option options[] = {
     CLI_WHERE_OPTION(struct wish, opening),
     CLI_OPENING_OPTIONS(struct wish, opening),
     CLI_FIELD_OPTION(struct wish, opening),
-    CLI_FILL_OPTION(struct wish, opening),
+    CLI_TABLE_OPTIONS(struct wish, opening),
 };
 
 static int run(const struct cli_command *command, int argc, char **argv)

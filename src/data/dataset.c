@@ -286,7 +286,7 @@ static int explain_missing(const char *path, const struct leat_open_options *opt
 {
     char partial[4096 + 16];
     struct stat st;
-    if (rc != LEAT_E_NOT_FOUND && rc != LEAT_E_FORMAT)
+    if (rc != LEAT_E_NOT_FOUND && rc != LEAT_E_FORMAT && rc != LEAT_E_IO)
         return rc;
     if (!stat(path, &st) || snprintf(partial, sizeof partial, "%s.partial", path) >= (int)sizeof partial ||
         stat(partial, &st)) {

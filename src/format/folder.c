@@ -20,6 +20,7 @@
 #include "base/error.h"
 #include "format/annotated.h"
 #include "format/nearby.h"
+#include "format/together.h"
 
 static bool folder_recognise(const char *path, bool folder, const uint8_t *head, size_t n)
 {
@@ -193,10 +194,14 @@ static int folder_open(const char *path, const struct leat_open_options *options
     note_what_was_left_out(a);
     note_annotations(a);
     if (!a->photos.listing.n_files) {
-        char notes[512];
-        rc = leat_fail_at(error, LEAT_E_NOT_FOUND, a->photos.root, LEAT_NO_OFFSET,
-                          "%s holds no photo: files that end in %s were looked for, here and in its folders%s",
-                          a->photos.root, leat_listing_suffixes, notes_in_a_line(a, notes, sizeof notes));
+        char notes[512], hint[600];
+        if (leat_together_hint(a->photos.root, hint, sizeof hint))
+            rc = leat_fail_at(error, LEAT_E_NOT_FOUND, a->photos.root, LEAT_NO_OFFSET, "%s holds no photo%s",
+                              a->photos.root, hint);
+        else
+            rc = leat_fail_at(error, LEAT_E_NOT_FOUND, a->photos.root, LEAT_NO_OFFSET,
+                              "%s holds no photo: files that end in %s were looked for, here and in its folders%s",
+                              a->photos.root, leat_listing_suffixes, notes_in_a_line(a, notes, sizeof notes));
     } else if (by_folder && !add_labels(a)) {
         rc = leat_fail(error, LEAT_E_NOMEM, "no memory to open %s (%zu photos)", a->photos.root,
                        a->photos.listing.n_files);

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "format/nearby.h"
 #include "format/source.h"
+#include "format/together.h"
 
 #define LEAT_FORMAT(name) &leat_format_##name,
 const struct leat_source_vtable *const leat_formats[] = {&leat_format_native,
@@ -157,6 +158,12 @@ void leat_source_suggest(const char *path, const struct leat_open_options *optio
         found = errno == ENOENT && leat_nearby_path(annotations, path, false, other, sizeof other);
     else if (annotations && error->code == LEAT_E_FORMAT && S_ISDIR(st.st_mode))
         found = find_annotations(annotations, path, other, sizeof other);
+    else if (!annotations && error->code == LEAT_E_IO && S_ISDIR(st.st_mode)) { /* a file was asked for by `format` */
+        if (leat_together_hint(path, other, sizeof other))
+            snprintf(error->message + strlen(error->message), sizeof error->message - strlen(error->message), "%s",
+                     other);
+        return;
+    }
     const size_t used = strlen(error->message);
     if (found)
         snprintf(error->message + used, sizeof error->message - used, ": did you mean %s?", other);

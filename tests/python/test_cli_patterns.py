@@ -24,13 +24,15 @@ def pattern(folder: Path, numbers: str) -> str:
     return str(folder / f"x-{{{numbers}}}.jsonl")
 
 
-@pytest.mark.parametrize("way", ["pattern", "files", "mixed", "zeros"])
+@pytest.mark.parametrize("way", ["pattern", "files", "mixed", "zeros", "star", "star and range"])
 def test_several_files_are_one_data_set(tmp_path: Path, way: str) -> None:
     paths = shards(tmp_path, 3, 2 if way == "zeros" else 1)
     given: list[Any] = {
         "pattern": [pattern(tmp_path, "0..2")],
         "zeros": [pattern(tmp_path, "00..02")],
         "files": paths,
+        "star": [tmp_path / "x-*"],  # beside the indexes of the files
+        "star and range": [pattern(tmp_path, "0..1"), tmp_path / "[x]-2*.jsonl"],
         "mixed": [pattern(tmp_path, "0..1"), paths[2]],
     }[way]
     want = package.open(paths)
@@ -47,17 +49,36 @@ def test_several_files_are_one_data_set(tmp_path: Path, way: str) -> None:
 
 def test_patterns_are_those_of_leat_open(tmp_path: Path) -> None:
     """40 drawn patterns, by both."""
-    from leat.data.dataset import _expanded
+    from leat.data.paths import expanded
 
     rng = np.random.default_rng(0)
     for _ in range(40):
         first, last = sorted(rng.integers(0, 12, 2).tolist())
         a = f"{first:0{int(rng.integers(1, 4))}d}"
         b = f"{last:0{int(rng.integers(1, 4))}d}"
-        more = ["", "{0..1}", "{x}", "{1..", "{a..b}", "{}"][int(rng.integers(6))]
+        more = ["", "{0..1}", "{x}", "{1..", "{a..b}", "{}", "]", "!"][int(rng.integers(8))]
         text = str(tmp_path / f"p{{{a}..{b}}}{more}.jsonl")
         said = leat("info", text, code=2).stderr
-        assert said == f"leat info: cannot open {_expanded(text)[0]}: No such file or directory\n", text
+        assert said == f"leat info: cannot open {expanded(text)[0]}: No such file or directory\n", text
+
+
+def test_patterns_with_a_star_are_those_of_leat_open(tmp_path: Path) -> None:
+    names = ["a.jsonl", "b.jsonl", "B.jsonl", "a-1.jsonl", "a-10.jsonl", "a-2.jsonl", "\u00e9.jsonl", ".hidden.jsonl"]
+    for name in names:
+        (tmp_path / name).write_text(f'{{"name": "{name}"}}\n')
+    for left in ("c.jsonl.leat-index", "d.jsonl.partial", "e.jsonl.leat-frames.zst"):
+        (tmp_path / left).write_text("no data")
+    for star in ("*", "a-?.jsonl", "[ab]*.jsonl", "[!a]*", "*/../a-*"):
+        (tmp_path / "below").mkdir(exist_ok=True)
+        path = str(tmp_path / star)
+        if star in ("*", "[!a]*"):
+            (tmp_path / "below").rmdir()
+        told = leat("cat", path, "--where", "id >= 0", "--field", "name").stdout.split()
+        assert told == [s["name"] for s in package.open(path)] and told, star
+    said = leat("info", tmp_path / "q*", code=2).stderr
+    assert said == f"leat info: no file fits the pattern {tmp_path}/q*\n"
+    with pytest.raises(package.MissingFileError, match=r"no file fits the pattern .*/q\*"):
+        package.open(tmp_path / "q*")
 
 
 def test_a_file_whose_name_looks_like_a_pattern_is_itself(tmp_path: Path) -> None:

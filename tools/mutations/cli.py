@@ -4,6 +4,13 @@ from mutations import Mutation
 
 MUTATIONS = [
     Mutation(
+        "an index beside a file fits a pattern with a star",
+        "cli/paths.c",
+        "good = is_ours(found.gl_pathv[i]) || push(",
+        "good = push(",
+        ("py:test_cli_patterns.py",),
+    ),
+    Mutation(
         "a command that is ended leaves Python and its copy",
         "cli/tables.c",
         "    if (python > 0)\n        kill(python, SIGTERM);\n",

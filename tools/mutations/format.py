@@ -4,6 +4,13 @@ from mutations import Mutation
 
 MUTATIONS = [
     Mutation(
+        "numbers that are left out are in the pattern of a folder's files",
+        "src/format/together.c",
+        "if (strlen(at[i]) != begin + own + tail || memcmp(at[i] + begin, text, own) != 0)",
+        "if (strlen(at[i]) != begin + own + tail)",
+        ("py:test_hub_folders.py::test_a_folder_without_photos_says_how_its_files_open",),
+    ),
+    Mutation(
         "a chosen field is told of as the field of the source with its number",
         "src/format/chosen.c",
         "        *field = c->theirs[*field];",

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..data.arrow import Chunks
-from ..data.dataset import Dataset, _cells, _of_libraries, _saved, _tables
+from ..data.dataset import Dataset, _cells, _of_hugging_face, _of_libraries, _tables
 from ..data.dataset import open as _open
 from ..data.schema import of_copy
 from ..data.writer import Writer
@@ -30,7 +30,7 @@ def main(options: Mapping[str, str]) -> int:
 def opened(src: Any, options: Mapping[str, str]) -> Dataset:
     fill = fills_of(options)
     more: dict[str, Any] = {"genes": "outer"} if _cells(src, "auto")[1] else {}
-    return _open(src, fields=fields_of(options), fill=fill, **more)
+    return _open(src, fields=fields_of(options), fill=fill, split=options.get("split"), **more)
 
 
 def _all(src: Any, options: Mapping[str, str]) -> None:
@@ -77,8 +77,8 @@ def _part(src: Any, options: Mapping[str, str]) -> None:
 def _about(src: Any, options: Mapping[str, str]) -> None:
     """No samples: the fields, and what is known of the files among the metadata."""
     dataset = opened(src, options)
-    known, format = _saved(src, "auto", None)  # noqa: A001
-    kind = next(k for k, paths in (f(known, format) for f in (_cells, _tables, _of_libraries)) if paths)
+    known, format = _of_hugging_face(src, "auto", options.get("split"))  # noqa: A001
+    kind = next((k for k, paths in (f(known, format) for f in (_cells, _tables, _of_libraries)) if paths), "hf")
     part = dataset.where(options["where"]) if "where" in options else dataset
     told = {
         "format": kind,

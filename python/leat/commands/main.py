@@ -83,6 +83,8 @@ _WORDS = (
     ("variables={'eos_token': ...}", """--variables '{"eos_token": ...}'"""),
     ('turns="last"', "--turns last"),
     ("to resume or to overwrite", "--resume continues, --overwrite starts again"),
+    ("by split=", "by --split"),
+    ("leave out split=", "leave out --split "),
     ("fields={...}", "--field NAME=KIND"),
     ("fields=[...]", "--field NAME"),
 )

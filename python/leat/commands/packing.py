@@ -30,8 +30,8 @@ WRITING: dict[str, tuple[str, Callable[[str], Any]]] = {
 
 def read_here(src: Any, dst: str, metadata: dict[str, Any] | None, options: Mapping[str, str], converting: bool) -> int:
     """Files that only the package reads."""
-    _refuse(options, f"such files as {src}", "where", "on_error", "src", "fill")
-    dataset = _open(src, fields=fields_of(options), fill=fills_of(options))
+    _refuse(options, f"such files as {src}", "where", "on_error", "src", "fill", "split")
+    dataset = _open(src, fields=fields_of(options), fill=fills_of(options), split=options.get("split"))
     if "where" in options:
         dataset = dataset.where(options["where"])
     more = {**_writing(options), "on_bad": options.get("on_error", "mark"), "source_id": dataset.fingerprint}

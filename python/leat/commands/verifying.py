@@ -9,6 +9,7 @@ from typing import Any
 
 from ..data.arrow import Chunks
 from ..data.dataset import Dataset
+from ..data.hugging_face import splits_of
 from ..errors import ChangedError, CorruptError, Error, FormatError
 from .copying import _size, opened
 from .main import DONE, FAULTS, _tell
@@ -38,13 +39,15 @@ def _without(path: str, text: str) -> str:
 
 def _of_file(src: str) -> Iterator[tuple[str, str]]:
     """What is wrong with a file, and where: one that cannot be opened because of its bytes has a fault, too."""
-    try:
-        dataset = opened(src, {})
-    except (CorruptError, FormatError) as e:
-        yield "", str(e)
-        return
-    for first, last, what in _joined(_faults(dataset)):
-        yield (f", sample {first}" if first == last else f", samples {first} to {last}"), what
+    for split in splits_of(src):
+        try:
+            dataset = opened(src, {} if split is None else {"split": split})
+        except (CorruptError, FormatError) as e:
+            yield "", str(e)
+            continue
+        part = "" if split is None else f", split {split}"
+        for first, last, what in _joined(_faults(dataset)):
+            yield part + (f", sample {first}" if first == last else f", samples {first} to {last}"), what
 
 
 def _joined(faults: Iterator[tuple[int, int, str]]) -> Iterator[tuple[int, int, str]]:

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from .. import _leat, check
-from ..errors import ChangedError
+from ..errors import ChangedError, FormatError
 from . import schema as _schema
 from . import sparse
+from .paths import absolute, expanded
 from .positions import from_arrow
 from .schema import Field
 from .tokenizers import Tokenizers, compare
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from .temporal import EventIndex
 
 LABELS = {"auto": 0, "folders": 1, "none": 2}
-_REMOTE = re.compile("https?://", re.IGNORECASE)
 RECHECK = {"first": 0, "always": 1, "never": 2}
 DOCUMENTS = {"line": 0, "paragraph": 1, "file": 2}
 ON_BAD = {"mark": 0, "skip": 1, "raise": 2}
@@ -599,7 +599,6 @@ _TOGETHER = {
         ("tfrecord", r"(tfrecords?|tfrec)(\.gz)?"),
     )
 }
-_RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")
 
 
 def _are_one(paths: Sequence[Any], format: str) -> bool:  # noqa: A002
@@ -612,19 +611,6 @@ def _are_one(paths: Sequence[Any], format: str) -> bool:  # noqa: A002
     )
 
 
-def _expanded(path: str) -> list[str]:
-    """The paths that a pattern such as ``part-{000..009}.jsonl`` stands for, with zeros in front as it has them."""
-    found = _RANGE.search(path)
-    if not found or os.path.exists(path):
-        return [path]
-    first, last = found.groups()
-    if int(last) < int(first) or int(last) - int(first) >= 1_000_000:
-        raise ValueError(f"{found.group()} in {path} is no range of numbers that rise")
-    width = len(first) if len(first) == len(last) or first.startswith("0") else 0
-    texts = (f"{path[: found.start()]}{n:0{width}d}{path[found.end() :]}" for n in range(int(first), int(last) + 1))
-    return [one for text in texts for one in _expanded(text)]
-
-
 _TABLES = {"parquet": (".parquet", ".pq"), "arrow": (".arrow", ".feather", ".ipc")}
 
 
@@ -633,7 +619,7 @@ def _tables(src: Any, format: str) -> tuple[str, list[str]]:  # noqa: A002
     listed = isinstance(src, Sequence) and not isinstance(src, (str, bytes))
     if not listed and not isinstance(src, (str, os.PathLike)) or format not in ("auto", *_TABLES):
         return "", []
-    paths = [p for one in (src if listed else [src]) for p in _expanded(os.fspath(one))]
+    paths = [p for one in (src if listed else [src]) for p in expanded(os.fspath(one))]
     for name, ends in _TABLES.items():
         if format == name or (
             format == "auto" and paths and all(p.lower().endswith(ends) and not os.path.isdir(p) for p in paths)
@@ -642,20 +628,20 @@ def _tables(src: Any, format: str) -> tuple[str, list[str]]:  # noqa: A002
     return "", []
 
 
-def _absolute(path: str | os.PathLike[str]) -> str:
-    path = os.fspath(path)
-    return path if _REMOTE.match(path) else os.path.abspath(path)
-
-
-def _saved(src: Any, format: str, split: str | None) -> tuple[Any, str]:  # noqa: A002
-    """Of a folder that `datasets` has saved, its files of Arrow; others are as they were given."""
-    from .hugging_face import files_of, is_saved
+def _of_hugging_face(src: Any, format: str, split: str | None) -> tuple[Any, str]:  # noqa: A002
+    """Of a folder that `datasets` has saved, or that comes from the Hub, its files; others are as they were given."""
+    from .hugging_face import files_of, hub_files_of, is_of_hub, is_saved
 
     path = os.fspath(src) if isinstance(src, (str, os.PathLike)) else ""
-    if format in ("auto", "hf") and path and os.path.isdir(path) and (format == "hf" or is_saved(path)):
-        return files_of(path, split), "arrow"
+    if format in ("auto", "hf") and path and os.path.isdir(path):
+        if is_saved(path):
+            return files_of(path, split), "arrow"
+        if format == "hf" or is_of_hub(path):
+            return hub_files_of(path, split), "auto"
     if split is not None:
-        raise ValueError(f"split is for a folder that datasets has saved, and {src!r:.60} is none")
+        raise ValueError(
+            f"split is for a folder that datasets has saved or that comes from the Hub, and {src!r:.60} is none"
+        )
     return src, "auto" if format == "hf" else format
 
 
@@ -666,7 +652,7 @@ def _of_libraries(src: Any, format: str) -> tuple[str, list[str]]:  # noqa: A002
     listed = isinstance(src, Sequence) and not isinstance(src, (str, bytes))
     if not listed and not isinstance(src, (str, os.PathLike)) or format not in ("auto", *FORMATS):
         return "", []
-    paths = [_absolute(p) for one in (src if listed else [src]) for p in _expanded(os.fspath(one))]
+    paths = [absolute(p) for one in (src if listed else [src]) for p in expanded(os.fspath(one))]
     kinds = {format} if format != "auto" else {format_of(p) for p in paths}
     return ("", []) if len(kinds) != 1 or kinds == {""} else (kinds.pop(), paths)
 
@@ -679,7 +665,7 @@ def _cells(src: Any, format: str) -> tuple[str, list[str]]:  # noqa: A002
     listed = isinstance(src, Sequence) and not isinstance(src, (str, bytes))
     if not listed and not isinstance(src, (str, os.PathLike)) or format not in ("auto", *_CELLS):
         return "", []
-    paths = [p for one in (src if listed else [src]) for p in _expanded(os.fspath(one))]
+    paths = [p for one in (src if listed else [src]) for p in expanded(os.fspath(one))]
     kind = format
     if format == "auto":
         from .cells.recognise import kind_of
@@ -687,7 +673,15 @@ def _cells(src: Any, format: str) -> tuple[str, list[str]]:  # noqa: A002
         kinds = {kind_of(p) for p in paths}
         if len(kinds) != 1 or (kind := kinds.pop()) == "":
             return "", []
-    return kind, [_absolute(p) for p in paths]
+    return kind, [absolute(p) for p in paths]
+
+
+def _refuse_folders(format: str, paths: list[str]) -> None:  # noqa: A002
+    for folder in filter(os.path.isdir, paths):
+        ends = sorted({os.path.splitext(n)[1] for n in os.listdir(folder) if not n.startswith(".")} - {""})
+        pattern = os.path.join(folder, f"*{ends[0]}" if len(ends) == 1 else "*")
+        told = f'name its files, as a pattern such as "{pattern}" or as a list'
+        raise FormatError(f"{folder} is a folder, not a file of {format}: {told}")
 
 
 def _names(classes: Sequence[str] | None) -> list[str] | None:
@@ -725,8 +719,8 @@ def open(  # noqa: A001
         src: a file of leat, a manifest of its shards, a folder of photos (a sub-folder per class, or flat), an IDX
             file, plain or compressed with gzip (field ``data``), a JSONL file, the ``.idx`` of a data set of Megatron;
             a list of these, which are joined as by :func:`leat.concat`, or a pattern such as
-            ``part-{000..009}.jsonl``, which stands for a list; a tar as WebDataset writes it, or several; or a dict of
-            them, which are put side by side:
+            ``part-{000..009}.jsonl`` or ``part-*.jsonl``, which stands for a list; a tar as WebDataset writes it, or
+            several; or a dict of them, which are put side by side:
             ``{"image": "train-images-idx3-ubyte.gz", "label": "train-labels-idx1-ubyte.gz"}`` gives the fields
             ``image`` and ``label``, and ``name.field`` for entries with several fields, as :func:`leat.zip` does.
         format: ``"auto"``, ``"leat"``, ``"folder"``, ``"idx"``, ``"coco"``, ``"yolo"``, ``"voc"``, ``"masks"``,
@@ -785,7 +779,8 @@ def open(  # noqa: A001
         gene_key: the column about genes by which those of several files are matched, such as ``"feature_id"``; None:
             their names.
         genome: of files of 10x Genomics with several, the one to read.
-        split: of a folder that ``save_to_disk`` of `datasets` has written of several splits, the one to open.
+        split: of a folder with several splits that ``save_to_disk`` of `datasets` has written, or that was downloaded
+            from the Hub of Hugging Face, the one to open.
 
     Raises:
         FileNotFoundError: there is no such file or folder.
@@ -798,7 +793,7 @@ def open(  # noqa: A001
     """
     if fill is not None and not isinstance(fill, Mapping):
         raise TypeError(f"fill is a dict of names of columns to values, not {fill!r:.60}")
-    src, format = _saved(src, format, split)  # noqa: A001
+    src, format = _of_hugging_face(src, format, split)  # noqa: A001
     cells, files = _cells(src, format)
     kind, tables = ("", []) if files else _tables(src, format)
     library, records = ("", []) if files or tables else _of_libraries(src, format)
@@ -806,6 +801,9 @@ def open(  # noqa: A001
         raise ValueError(
             f"{'sort' if sort else 'features'} is for files of events, and {src!r:.60} is of {cells or kind}"
         )
+    for format_, paths in ((cells, files), (kind, tables), (library, records)):
+        if format_ in ("hdf5", "parquet", "arrow", "array_record"):
+            _refuse_folders(format_, paths)
     if files:
         from .cells.opening import open_cells
 
@@ -852,7 +850,7 @@ def open(  # noqa: A001
         "fields": fields,
         "documents": documents,
         "sort": check.flag("sort", sort),
-        "features": None if features is None else _absolute(features),
+        "features": None if features is None else absolute(features),
         "block": None if block is None else check.integer("block", block, 1),
     }
     if isinstance(src, Mapping):
@@ -864,9 +862,9 @@ def open(  # noqa: A001
             raise TypeError(f"src is a path or a list of paths, not {builtins.type(src).__name__}")
         if not _are_one(src, format):
             return concat(*(open(p, **options, fill=fill) for p in src))
-        paths = [p for one in src for p in _expanded(os.fspath(one))]
+        paths = [p for one in src for p in expanded(os.fspath(one))]
     else:
-        paths = _expanded(os.fspath(src))
+        paths = expanded(os.fspath(src))
         if len(paths) > 1 and not _are_one(paths, format):
             return concat(*(open(p, **options, fill=fill) for p in paths))
     if fill is not None:
@@ -875,7 +873,7 @@ def open(  # noqa: A001
         )
     options["fields"] = _schema.wanted(fields)
     options["block"] = options["block"] or 0
-    paths = [_absolute(p) for p in paths]
+    paths = [absolute(p) for p in paths]
     dataset = _open_one(paths[0] if len(paths) == 1 else paths, **options)
     if notice := dataset._handle.notice():
         warnings.warn(notice, stacklevel=2)

@@ -11,13 +11,13 @@ import urllib.request
 from collections import OrderedDict
 
 from ...errors import FileError, MissingFileError
+from ..paths import REMOTE
 
 BLOCK, KEPT = 256 << 10, 64
-_REMOTE = re.compile("https?://", re.IGNORECASE)
 
 
 def is_remote(path: str) -> bool:
-    return bool(_REMOTE.match(path))
+    return bool(REMOTE.match(path))
 
 
 class Remote(io.RawIOBase):
