@@ -54,7 +54,7 @@ def png(array):
     return out.getvalue()
 
 given = {{
-    "leat": leat, "np": np, "torch": torch, "tmp": pathlib.Path(), "path": "records.leat", "checkpoint": {{}},
+    "tmp": pathlib.Path(), "path": "records.leat", "checkpoint": {{}},
     "compose": torch.nn.Sequential(), "model": torch.nn.Conv2d(3, 8, 1),
     "photos": leat.open("photos.leat"), "ds": leat.open("captions.leat"), "train_step": lambda x, y: x.sum(),
     "mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225), "tokenizer": tokenizer,
