@@ -41,6 +41,30 @@ static void say_name(struct leat_job *j, uint64_t position)
     snprintf(j->error.message + length, sizeof j->error.message - (size_t)length, "%s", said);
 }
 
+/* Whether a value that breaks its sample is one that the sample has not: its format says so in NAME.valid, which is
+ * then the error. */
+static void say_absent(struct leat_job *j, uint64_t position)
+{
+    const struct leat_dataset *d = j->context->dataset;
+    char valid[sizeof j->error.field + 8], own[4 * sizeof valid], name[4 * sizeof valid];
+    struct leat_value value;
+    size_t n;
+    if (!*j->error.field)
+        return;
+    snprintf(valid, sizeof valid, "%s.valid", j->error.field);
+    const size_t field = leat_dataset_field(d, valid);
+    const struct leat_field *fields = leat_dataset_fields(d, &n);
+    if (field == n || fields[field].dtype != LEAT_BOOL || fields[field].kind != LEAT_KIND_ARRAY ||
+        leat_dataset_read(d, position, field, &value, NULL))
+        return;
+    const bool absent = value.length == 1 && !*(const uint8_t *)value.data;
+    leat_value_clear(&value);
+    if (absent)
+        snprintf(j->error.message, sizeof j->error.message,
+                 "there is no %s here (%s is false): ds.where('\"%s\"') has those that have one",
+                 leat_escape(j->error.field, own, sizeof own), leat_escape(valid, name, sizeof name), name);
+}
+
 /* The place of the error stands in the reason: a batch keeps text, not errors. */
 static char *reason_of(const struct leat_error *e)
 {
@@ -114,8 +138,10 @@ void leat_job_row_failed(struct leat_job *j, size_t i, int code, bool broken)
     if (j->chunk.marks[i] >= LEAT_ROW_DONE)
         return;
     j->chunk.marks[i] = LEAT_ROW_DONE;
-    if (broken && culprit < 0)
+    if (broken && culprit < 0) {
+        say_absent(j, j->chunk.positions[i]);
         say_name(j, j->chunk.positions[i]);
+    }
     if (leat_policy(j, row, j->chunk.refs[i].id, code, broken) == LEAT_ROW_REPLACED)
         j->chunk.marks[i] = LEAT_ROW_BROKEN;
 }

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cli_support import jpeg
 from items_made import stored_zstd
 from tar_made import END, Files, header, member, npy, pax, tar
 from test_files_of_others import described
@@ -158,6 +159,23 @@ def test_a_value_of_another_kind_breaks_its_sample_only(tmp_path: Path) -> None:
         loader = leat.Loader(ds, 6, outputs={name: []}, on_error="skip", framework="numpy", epochs=1)
         ids = [int(i) for batch in loader for i in batch.ids]
         assert at not in ids and 0 in ids
+
+
+def test_a_file_that_a_sample_lacks_is_said_to_be_absent(tmp_path: Path) -> None:
+    """A file without bytes is another fault."""
+    files = [("0.jpg", jpeg(8, 8)), ("0.cls", b"0"), ("1.cls", b"1"), ("2.jpg", b""), ("2.cls", b"2")]
+    ds = leat.open(write(tmp_path / "a.tar", files))
+    decoded = {"jpg": [leat.ops.Decode()]}
+    with pytest.raises(leat.BrokenSampleError) as e:
+        next(iter(leat.Loader(ds[1:], 1, outputs=decoded, framework="numpy")))
+    assert """1: there is no jpg here (jpg.valid is false): ds.where('"jpg.valid"') has those""" in str(e.value)
+    assert "(sample 1, " in str(e.value) and "on_error=" in str(e.value) and e.value.field == "jpg"
+    with pytest.raises(leat.BrokenSampleError, match=r"the photo is empty \(0 bytes\)"):
+        next(iter(leat.Loader(ds[2:], 1, outputs=decoded, framework="numpy")))
+    decoded["jpg"].append(leat.ops.CenterCrop(8))
+    batch = next(iter(leat.Loader(ds, 3, outputs=decoded, framework="numpy", on_error="skip")))
+    assert batch.ids.tolist() == [0]
+    assert len(ds.where('"jpg.valid"')) == 2
 
 
 def test_what_is_left_out_is_said(tmp_path: Path) -> None:

@@ -4,6 +4,13 @@ from mutations import Mutation
 
 MUTATIONS = [
     Mutation(
+        "a file without bytes is one that the sample has not",
+        "src/engine/policy.c",
+        "value.length == 1 && !*(const uint8_t *)value.data;",
+        "value.length == 1;",
+        ("py:test_tar.py::test_a_file_that_a_sample_lacks_is_said_to_be_absent",),
+    ),
+    Mutation(
         "a substitute gets the values that were computed for the sample that it replaces",
         "src/engine/locate.c",
         "j->chunk.attempts[i] ? NULL : j->target.made;",
