@@ -55,16 +55,6 @@ static const struct cli_option options[] = {
     {"force", NULL, "write binary bytes even to a terminal", CLI_SET, .at = offsetof(struct cat, force)},
 };
 
-/* The names of the fields, for a message. */
-static void list_fields(const struct leat_dataset *dataset, char *out, size_t room)
-{
-    size_t n, used = 0;
-    const struct leat_field *fields = leat_dataset_fields(dataset, &n);
-    out[0] = 0;
-    for (size_t i = 0; i < n && used < room; i++)
-        used += (size_t)snprintf(out + used, room - used, "%s%s", i ? ", " : "", fields[i].name);
-}
-
 static int choose_field(const struct cli_command *command, const struct leat_dataset *dataset, const char *path,
                         const char *name)
 {
@@ -77,13 +67,12 @@ static int choose_field(const struct cli_command *command, const struct leat_dat
             only = (int)i;
     if (found >= 0)
         return found;
-    list_fields(dataset, list, sizeof list);
     if (name)
-        cli_say(command, "%s has no field \"%s\"; it has %s.", path, name, list);
+        cli_say_no_field(command, dataset, path, name);
     else if (own == 1)
         return only;
     else
-        cli_say(command, "--field is missing; %s has %s.", path, list);
+        cli_say(command, "--field is missing; %s has %s.", path, cli_fields_list(dataset, list, sizeof list));
     return -1;
 }
 

@@ -327,6 +327,34 @@ int cli_field(const struct leat_dataset *dataset, const char *name)
     return -1;
 }
 
+const char *cli_fields_list(const struct leat_dataset *dataset, char *out, size_t room)
+{
+    size_t n, used = 0;
+    const struct leat_field *fields = leat_dataset_fields(dataset, &n);
+    out[0] = 0;
+    for (size_t i = 0; i < n && used < room; i++)
+        used += (size_t)snprintf(out + used, room - used, "%s%s", i ? ", " : "", fields[i].name);
+    return out;
+}
+
+void cli_say_no_field(const struct cli_command *command, const struct leat_dataset *dataset, const char *path,
+                      const char *name)
+{
+    char list[1024];
+    size_t n;
+    const struct leat_field *fields = leat_dataset_fields(dataset, &n);
+    const char **names = calloc(n + 1, sizeof *names);
+    for (size_t i = 0; names && i < n; i++)
+        names[i] = fields[i].name;
+    const char *near = names ? cli_nearest(name, names, n) : NULL;
+    cli_fields_list(dataset, list, sizeof list);
+    if (near)
+        cli_say(command, "%s has no field \"%s\": did you mean \"%s\"? It has %s.", path, name, near, list);
+    else
+        cli_say(command, "%s has no field \"%s\": it has %s.", path, name, list);
+    free(names);
+}
+
 const char *cli_fingerprint(const struct leat_dataset *dataset, char out[33])
 {
     uint8_t bytes[16];

@@ -53,6 +53,11 @@ void cli_print_shell(FILE *out, const char *word);
 
 /* The index of a field by its name, or -1. */
 int cli_field(const struct leat_dataset *dataset, const char *name);
+/* Says that a data set has no field of a name, the one that may be meant, and those that it has. */
+void cli_say_no_field(const struct cli_command *command, const struct leat_dataset *dataset, const char *path,
+                      const char *name);
+/* The names of its fields, cut to fit. Returns `out`. */
+const char *cli_fields_list(const struct leat_dataset *dataset, char *out, size_t room);
 
 /* 32 hexadecimal digits. Returns `out`. */
 const char *cli_fingerprint(const struct leat_dataset *dataset, char out[33]);

@@ -582,15 +582,16 @@ static void add_texts(struct collecting *c, int by, int only)
 }
 
 /* The field of --by, or -1; *good is false after a message. */
-static int field_of_by(const struct cli_command *command, const struct collecting *c, const char *name, bool *good)
+static int field_of_by(const struct cli_command *command, const struct collecting *c, const char *path,
+                       const char *name, bool *good)
 {
     const int by = name ? cli_field(c->dataset, name) : -1;
     *good = !name || (by >= 0 && (c->fields[by].kind == LEAT_KIND_STR ||
                                   (c->fields[by].kind == LEAT_KIND_ARRAY && !c->fields[by].ndim)));
-    if (!*good)
-        cli_say(command,
-                by < 0 ? "--by: there is no field %s." : "--by takes a field of texts or single numbers: %s is none.",
-                name);
+    if (!*good && by < 0)
+        cli_say_no_field(command, c->dataset, path, name);
+    else if (!*good)
+        cli_say(command, "--by takes a field of texts or single numbers: %s is none.", name);
     return by;
 }
 
@@ -603,7 +604,7 @@ json_t *cli_stats_collect(const struct cli_command *command, const struct leat_d
     c.fields = leat_dataset_fields(dataset, &c.n_fields);
     c.looked_at = c.count;
     c.letters = calloc(c.n_fields + 1, sizeof *c.letters);
-    const int by = field_of_by(command, &c, wish->by, &good);
+    const int by = field_of_by(command, &c, path, wish->by, &good);
     if (!good || !c.letters) {
         if (good)
             cli_say(command, "there is no memory for the statistics of %s.", path);

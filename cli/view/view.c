@@ -186,7 +186,9 @@ static size_t find_pictures(const struct view *view, const struct cli_rows *rows
     out->strips = n > 0;
     for (size_t p = 0; p < n; p++)
         out->strips = out->strips && cli_column_is_strip(&rows->columns[out->column[p]]);
-    if (!n && view->field)
+    if (!n && view->field && !view->saved.program_path && cli_field(view->saved.dataset, view->field) < 0)
+        cli_say_no_field(view->command, view->saved.dataset, view->path, view->field);
+    else if (!n && view->field)
         cli_say(view->command, "%s has no pictures in \"%s\".", view->path, view->field);
     else if (!n)
         cli_say(view->command,

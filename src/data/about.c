@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/known.h"
 #include "data/internal.h"
 #include "format/fingerprint.h"
 
@@ -175,6 +176,21 @@ out:
     json_decref(seen);
     json_decref(about);
     return rc;
+}
+
+const char *leat_dataset_path(const struct leat_dataset *d)
+{
+    const struct leat_source *first = d->base->n_parts ? d->base->parts[0].source : NULL;
+    return first && first->path ? first->path : "";
+}
+
+int leat_dataset_no_field(const struct leat_dataset *d, const char *name, const char *what, struct leat_error *error)
+{
+    const struct leat_known there = leat_known_fields(d->base->fields, d->base->n_fields);
+    const char *path = leat_dataset_path(d);
+    return leat_fail_name(error, LEAT_E_NOT_FOUND, &there, name, "%s%s has no field \"%.64s\"%s",
+                          *path ? path : "the data set", *path && d->base->n_parts > 1 ? " and what follows it" : "",
+                          name, what);
 }
 
 int leat_dataset_place(const struct leat_dataset *d, uint64_t position, size_t field, struct leat_sample_place *out,

@@ -58,6 +58,12 @@ const char *leat_dataset_view_text(const struct leat_dataset *dataset);
 /* The ways of the sources to a field: bits 1 << enum leat_storage. */
 unsigned leat_dataset_storages(const struct leat_dataset *dataset, size_t field);
 
+/* The path of the first file, for an error; "": it has none. */
+const char *leat_dataset_path(const struct leat_dataset *dataset);
+/* NOT_FOUND: there is no field `name`; the error names the file, and the fields that there are. `what` follows the
+ * name: " to cut rows from". */
+int leat_dataset_no_field(const struct leat_dataset *dataset, const char *name, const char *what,
+                          struct leat_error *error);
 /* Whether some source looks up the places of values in an index that may not be in memory. */
 bool leat_dataset_looks_up(const struct leat_dataset *dataset);
 

@@ -42,7 +42,7 @@ static int find_field(const struct leat_dataset *d, const char *name, size_t *fi
     const struct leat_field *fields = leat_dataset_fields(d, &n), *f;
     *field = leat_dataset_field(d, name);
     if (*field == n)
-        return leat_fail(error, LEAT_E_NOT_FOUND, "there is no field \"%.64s\" that could be prompts", name);
+        return leat_dataset_no_field(d, name, " that could be prompts", error);
     f = &fields[*field];
     const bool list = f->kind == LEAT_KIND_ARRAY && f->ndim == 1 && f->shape[0] < 0 && f->dtype <= LEAT_I64;
     if (!list && f->kind != LEAT_KIND_BYTES)

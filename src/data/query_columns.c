@@ -11,10 +11,10 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/known.h"
 #include "base/search.h"
 #include "data/query.h"
 #include "data/texts.h"
-#include "format/nearby.h"
 #include "io/guard.h"
 
 /* ---- which there are ------------------------------------------------------------------------- */
@@ -122,19 +122,9 @@ void leat_query_columns_destroy(struct leat_query_columns *columns)
 
 /* ---- which there are not --------------------------------------------------------------------- */
 
-static const char *nearest(const struct leat_query_columns *columns, const char *name)
+static const char *name_of_column(const void *of, size_t i)
 {
-    unsigned best = (unsigned)strlen(name) / 3 + 1;
-    const char *found = NULL;
-    for (size_t i = 0; i < columns->n_named; i++) {
-        const char *other = columns->at[i].name;
-        const unsigned apart = leat_nearby_edits(name, strlen(name), other, strlen(other), best);
-        if (apart <= best && (!found || apart < best)) {
-            best = apart;
-            found = columns->at[i].name;
-        }
-    }
-    return found;
+    return ((const struct leat_query_columns *)of)->at[i].name;
 }
 
 static void list_columns(const struct leat_query_columns *columns, char *out, size_t room)
@@ -174,7 +164,9 @@ int leat_query_no_column(const struct leat_query_columns *columns, const struct 
         return leat_fail(error, LEAT_E_INVALID,
                          "the field \"%.80s\" cannot be asked for in a clause: only numbers, str, json and bytes can",
                          name);
-    const char *near = nearest(columns, name);
+    const struct leat_known there = {name_of_column, columns, columns->n_named};
+    const size_t found = leat_known_near(&there, name);
+    const char *near = found < columns->n_named ? columns->at[found].name : NULL;
     if (near)
         return leat_fail(error, LEAT_E_INVALID, "there is no column \"%.80s\": did you mean %s%s%s?", name,
                          strchr(near, '.') ? "\"" : "", near, strchr(near, '.') ? "\"" : "");

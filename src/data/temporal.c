@@ -322,8 +322,7 @@ static int find_fields(const struct leat_dataset *events, size_t fields[3], stru
     for (size_t i = 0; i < 3; i++) {
         fields[i] = leat_dataset_field(events, names[i]);
         if (fields[i] == n)
-            return leat_fail(error, LEAT_E_NOT_FOUND,
-                             "there is no field \"%s\": events have src, dst (nodes) and t (a time)", names[i]);
+            return leat_dataset_no_field(events, names[i], ", and events have src, dst (nodes) and t (a time)", error);
         const struct leat_field *f = &all[fields[i]];
         const bool whole = f->kind == LEAT_KIND_ARRAY && !f->ndim && f->dtype >= LEAT_U8 && f->dtype <= LEAT_I64;
         if (i == 2 && f->kind == LEAT_KIND_ARRAY && (f->dtype == LEAT_F32 || f->dtype == LEAT_F16))

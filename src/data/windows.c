@@ -277,7 +277,7 @@ static int choose_fields(struct windows *w, const char *name, struct leat_error 
     size_t n, field = leat_dataset_field(w->records, name), named = leat_dataset_field(w->records, "name");
     const struct leat_field *fields = leat_dataset_fields(w->records, &n);
     if (field == n)
-        return leat_fail(error, LEAT_E_NOT_FOUND, "there is no field \"%.64s\" to cut windows from", name);
+        return leat_dataset_no_field(w->records, name, " to cut windows from", error);
     const struct leat_field *f = &fields[field];
     if (f->kind != LEAT_KIND_ARRAY || f->ndim != 1 || f->shape[0] >= 0)
         return leat_fail(error, LEAT_E_TYPE,

@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/known.h"
 #include "data/internal.h"
 #include "format/fingerprint.h"
 
@@ -271,11 +272,13 @@ static int fill(struct zip *z, struct leat_dataset *const *parts, const char *co
 static int check_chosen(const struct zip *z, struct leat_error *error)
 {
     for (size_t i = 0; i < z->n_chosen; i++) {
+        const struct leat_known there = leat_known_fields(z->fields, z->source.n_fields);
         size_t f = 0;
         while (f < z->source.n_fields && strcmp(z->names[f], z->chosen[i]) != 0)
             f++;
         if (f == z->source.n_fields)
-            return leat_fail(error, LEAT_E_NOT_FOUND, "there is no field \"%s\" to take", z->chosen[i]);
+            return leat_fail_name(error, LEAT_E_NOT_FOUND, &there, z->chosen[i], "there is no field \"%s\" to take",
+                                  z->chosen[i]);
     }
     return z->source.n_fields ? LEAT_OK : leat_fail(error, LEAT_E_INVALID, "no field is left to take");
 }

@@ -106,6 +106,11 @@ static int compile(struct leat_loader *l, const struct leat_sources *sources, co
     }
     rc = leat_program_compile(c->fields, c->n_fields, o->program, o->functions, o->n_functions, open_sizes(o),
                               &l->program, error);
+    const char *path = leat_dataset_path(l->dataset);
+    if (rc == LEAT_E_NOT_FOUND && error && *path) { /* a field that it has not */
+        const size_t used = strlen(error->message);
+        snprintf(error->message + used, sizeof error->message - used, " (%s)", path);
+    }
     if (rc)
         return rc;
     l->program_text = o->program ? leat_strdup(o->program) : NULL;

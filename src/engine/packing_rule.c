@@ -18,7 +18,7 @@ static int find_field(const struct leat_dataset *documents, const char *name, si
     const struct leat_field *fields = leat_dataset_fields(documents, &n);
     *field = leat_dataset_field(documents, name);
     if (*field == n)
-        return leat_fail(error, LEAT_E_NOT_FOUND, "there is no field \"%.64s\" to cut rows from", name);
+        return leat_dataset_no_field(documents, name, " to cut rows from", error);
     const struct leat_field *f = &fields[*field];
     if (f->kind != LEAT_KIND_ARRAY || f->ndim != 1 ||
         f->dtype > LEAT_I64) /* the integers stand first in the enumeration */

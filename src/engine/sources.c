@@ -182,7 +182,7 @@ static int describe_groups(struct leat_dataset *dataset, const struct leat_loade
     size_t n_fields, f = leat_dataset_field(dataset, b->field);
     const struct leat_field *fields = leat_dataset_fields(dataset, &n_fields);
     if (f == n_fields)
-        return leat_fail(error, LEAT_E_NOT_FOUND, "there is no field \"%.64s\" whose lengths could count", b->field);
+        return leat_dataset_no_field(dataset, b->field, " whose lengths could count", error);
     const bool array = fields[f].kind == LEAT_KIND_ARRAY;
     if (array ? !fields[f].ndim || fields[f].shape[0] >= 0
               : fields[f].kind != LEAT_KIND_BYTES && fields[f].kind != LEAT_KIND_STR)
@@ -204,9 +204,7 @@ static int count_in_samples(struct leat_dataset *dataset, uint32_t k, const char
     const struct leat_field *fields = leat_dataset_fields(dataset, &n_fields);
     const uint64_t n = leat_dataset_count(dataset);
     if (f == n_fields)
-        return leat_fail(error, LEAT_E_NOT_FOUND,
-                         "source %" PRIu32 " has no field \"%.64s\" whose elements could be counted as tokens", k,
-                         name);
+        return leat_dataset_no_field(dataset, name, " whose elements could be counted as tokens", error);
     if (fields[f].kind != LEAT_KIND_ARRAY || !fields[f].ndim)
         return leat_fail(error, LEAT_E_TYPE,
                          "field \"%s\" of source %" PRIu32 ", of kind %s, is no list: it has no tokens", name, k,

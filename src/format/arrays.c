@@ -223,12 +223,9 @@ static int add(struct leat_arrays *a, const struct leat_arrays_in *in, size_t i,
 static int no_array(const struct leat_arrays_in *in, char (*names)[LEAT_FIELD_NAME], const char *wanted,
                     struct leat_error *error)
 {
-    char list[256] = "";
-    for (size_t i = 0, used = 0; i < in->n && used < sizeof list; i++)
-        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", names[i]);
-    leat_shorten(list, 200);
-    return leat_fail(error, LEAT_E_INVALID, "%s has no array \"%s\", which fields names: it has %s", in->path, wanted,
-                     *list ? list : "none");
+    const struct leat_known there = leat_known_texts(names, in->n);
+    return leat_fail_name(error, LEAT_E_INVALID, &there, wanted, "%s has no array \"%s\", which fields names", in->path,
+                          wanted);
 }
 
 static int add_all(struct leat_arrays *a, const struct leat_arrays_in *in, char (*names)[LEAT_FIELD_NAME],

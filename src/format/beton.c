@@ -140,9 +140,11 @@ static int make_fields(struct beton *b, const struct leat_open_options *options,
         size_t i = 0;
         while (i < n && strcmp(b->names[i], options->fields[w].name) != 0)
             i++;
+        const struct leat_known there = leat_known_texts(b->names, n);
+        const char *name = options->fields[w].name;
         rc = i < n ? add_field(b, i, &options->fields[w], error)
-                   : leat_fail(error, LEAT_E_INVALID, "%s has no field \"%s\", which fields names", b->path,
-                               options->fields[w].name);
+                   : leat_fail_name(error, LEAT_E_INVALID, &there, name, "%s has no field \"%s\", which fields names",
+                                    b->path, name);
     }
     return rc;
 }

@@ -262,12 +262,9 @@ static size_t origin_of(const struct leat_source *source, size_t field)
 
 static int unknown(const struct leat_source *source, const char *name, struct leat_error *error)
 {
-    char list[256] = "";
-    for (size_t i = 0, used = 0; i < source->n_fields && used < sizeof list; i++)
-        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", source->fields[i].name);
-    leat_shorten(list, 200);
-    return leat_fail(error, LEAT_E_INVALID, "%s has no field \"%s\", which fields names: it has %s", source->path, name,
-                     list);
+    const struct leat_known there = leat_known_fields(source->fields, source->n_fields);
+    return leat_fail_name(error, LEAT_E_INVALID, &there, name, "%s has no field \"%s\", which fields names",
+                          source->path, name);
 }
 
 /* The fields that are named, then those derived of these, or of none. */

@@ -134,15 +134,22 @@ static int add(struct make *m, size_t column, const struct leat_field *wish)
     return LEAT_OK;
 }
 
+static const char *column_name(const void *of, size_t i)
+{
+    const struct leat_items *t = of;
+    return t->columns[i].nameless ? "" : t->columns[i].name;
+}
+
 static int add_chosen(struct make *m, const struct leat_field *wish)
 {
     const struct leat_items *t = m->items;
     size_t k = 0;
     while (k < t->n_columns && (t->columns[k].nameless || strcmp(t->columns[k].name, wish->name) != 0))
         k++;
+    const struct leat_known there = {column_name, t, t->n_columns};
     return k < t->n_columns ? add(m, k, wish)
-                            : leat_fail(m->error, LEAT_E_INVALID, "%s has no column \"%s\", which fields names",
-                                        t->index_path, wish->name);
+                            : leat_fail_name(m->error, LEAT_E_INVALID, &there, wish->name,
+                                             "%s has no column \"%s\", which fields names", t->index_path, wish->name);
 }
 
 int leat_items_make_fields(struct leat_items *t, const struct leat_open_options *options, struct leat_error *error)

@@ -422,6 +422,26 @@ static bool any_wide(const struct leat_property_tree *t)
     return any;
 }
 
+enum { MOST_LISTED = 64 };
+
+/* No record has a property. The error lists those of the records themselves. */
+static int no_property(struct make *m, const char *name)
+{
+    const struct leat_property_tree *t = &m->j->tree;
+    char texts[MOST_LISTED][LEAT_FIELD_NAME];
+    size_t n = 0;
+    for (size_t i = 1; i < t->n && n < MOST_LISTED; i++)
+        if (!t->nodes[i].parent && t->nodes[i].key_length < LEAT_FIELD_NAME) {
+            memcpy(texts[n], t->keys + t->nodes[i].key, t->nodes[i].key_length);
+            texts[n++][t->nodes[i].key_length] = 0;
+        }
+    const struct leat_known there = leat_known_texts(texts, n);
+    return leat_fail_name(m->error, LEAT_E_INVALID, &there, name,
+                          "no record of %s has the property \"%s\" that fields names%s", m->j->text.path, name,
+                          any_wide(t) ? ", as far as is known (there are objects with more keys than become properties)"
+                                      : "");
+}
+
 static int add_fields(struct make *m, const struct leat_open_options *options)
 {
     bool found = false;
@@ -438,11 +458,7 @@ static int add_fields(struct make *m, const struct leat_open_options *options)
         if (rc)
             return rc;
         if (!found)
-            return leat_fail(m->error, LEAT_E_INVALID, "no record of %s has the property \"%s\" that fields names%s",
-                             m->j->text.path, options->fields[i].name,
-                             any_wide(&m->j->tree)
-                                 ? ", as far as is known: there are objects with more keys than become properties"
-                                 : "");
+            return no_property(m, options->fields[i].name);
     }
     return LEAT_OK;
 }

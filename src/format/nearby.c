@@ -1,7 +1,6 @@
 /* Files that are not where they were looked for: nearby.h. */
 #include "format/nearby.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <limits.h>
 #include <stdio.h>
@@ -9,6 +8,7 @@
 #include <strings.h>
 #include <sys/stat.h>
 
+#include "base/known.h"
 #include "codec/photo/photo.h"
 #include "format/yolo.h"
 
@@ -129,25 +129,6 @@ bool leat_nearby_folder(const char *folder, const char *name, char *out, size_t 
     return around(&s, folder);
 }
 
-unsigned leat_nearby_edits(const char *a, size_t n, const char *b, size_t m, unsigned most)
-{
-    unsigned row[NAME_MAX + 1];
-    if (n > NAME_MAX || m > NAME_MAX || (n > m ? n - m : m - n) > most)
-        return most + 1;
-    for (size_t k = 0; k <= m; k++)
-        row[k] = (unsigned)k;
-    for (size_t i = 0; i < n; i++) {
-        unsigned corner = row[0]++;
-        for (size_t k = 0; k < m; k++) {
-            const unsigned same = corner + (tolower((unsigned char)a[i]) != tolower((unsigned char)b[k])),
-                           less = (row[k] < row[k + 1] ? row[k] : row[k + 1]) + 1;
-            corner = row[k + 1];
-            row[k + 1] = same < less ? same : less;
-        }
-    }
-    return row[m] <= most ? row[m] : most + 1;
-}
-
 /* The entry of a folder that is meant by a name of n bytes: the one whose name is nearly the same, or the only one with
  * this extension. `rest` of the path must be in it. */
 static bool misspelt(const struct search *s, const char *folder, const char *name, size_t n, const char *rest)
@@ -164,7 +145,7 @@ static bool misspelt(const struct search *s, const char *folder, const char *nam
         struct stat st;
         if (*other == '.' || snprintf(path, sizeof path, "%s/%s%s", folder, other, rest) >= (int)sizeof path)
             continue;
-        const unsigned wrong = leat_nearby_edits(name, n, other, length, most);
+        const unsigned wrong = leat_known_edits(name, n, other, length, most);
         const bool last = !*rest && tail && length > tail && !memcmp(other + length - tail, extension, tail);
         if ((wrong > most && !last) || stat(path, &st) ||
             (s->photos && (!S_ISDIR(st.st_mode) || is_other(folder, other))))

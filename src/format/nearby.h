@@ -7,9 +7,6 @@
 
 #include "format/listing.h"
 
-/* Edits of one letter that lead from a name of n bytes to one of m, in either case; `most` + 1: more. */
-unsigned leat_nearby_edits(const char *a, size_t n, const char *b, size_t m, unsigned most);
-
 /* The folder below `root` in which a listed file has this name, which may have folders in it; without its
  * extension, if that ends in a dot. */
 bool leat_nearby_listed(const struct leat_listing *listing, const char *root, const char *name, char *out, size_t room);

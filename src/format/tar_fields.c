@@ -215,6 +215,7 @@ static int add_value(struct make *m, uint16_t ending, const char *name, const st
 static int add_chosen(struct make *m, char names[][LEAT_FIELD_NAME])
 {
     const struct leat_tar *t = m->tar;
+    const struct leat_known there = leat_known_texts(names, t->n_endings);
     for (size_t i = 0; i < m->options->n_fields; i++) {
         const struct leat_field *wish = &m->options->fields[i];
         size_t e;
@@ -224,8 +225,9 @@ static int add_chosen(struct make *m, char names[][LEAT_FIELD_NAME])
         if (e == t->n_endings && !strcmp(wish->name, "name") && !wish->kind)
             continue; /* it is always there */
         if (e == t->n_endings)
-            return leat_fail(m->error, LEAT_E_INVALID, "no file in %s%s ends in .%s, which fields names",
-                             t->source.path, t->n_files > 1 ? " and the other tars" : "", wish->name);
+            return leat_fail_name(m->error, LEAT_E_INVALID, &there, wish->name,
+                                  "no file in %s%s ends in .%s, which fields names", t->source.path,
+                                  t->n_files > 1 ? " and the other tars" : "", wish->name);
         if ((rc = add_value(m, (uint16_t)e, names[e], wish)))
             return rc;
     }

@@ -176,17 +176,18 @@ static int add_chosen(struct leat_tfrecord *t, char names[][LEAT_FIELD_NAME], co
                       struct leat_error *error)
 {
     int rc = LEAT_OK;
+    const struct leat_known there = leat_known_texts(names, t->n_columns);
     for (size_t i = 0; i < options->n_fields && !rc; i++) {
         const struct leat_field *wish = &options->fields[i];
         size_t c;
         rc = leat_wanted_locate(names, t->n_columns, wish->name, t->source.path, &c, error);
         if (rc)
             break;
-        rc = c < t->n_columns ? add_value(t, c, names[c], wish, error)
-                              : leat_fail(error, LEAT_E_INVALID,
-                                          "no record in %s%s has a feature \"%s\", which fields "
-                                          "names",
-                                          t->source.path, t->n_files > 1 ? " and the other files" : "", wish->name);
+        rc = c < t->n_columns
+                 ? add_value(t, c, names[c], wish, error)
+                 : leat_fail_name(error, LEAT_E_INVALID, &there, wish->name,
+                                  "no record in %s%s has a feature \"%s\", which fields names", t->source.path,
+                                  t->n_files > 1 ? " and the other files" : "", wish->name);
     }
     return rc;
 }

@@ -5,12 +5,11 @@
 #ifndef LEAT_FORMAT_WANTED_H
 #define LEAT_FORMAT_WANTED_H
 
+#include "base/known.h"
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "leat/leat.h"
-
-#define LEAT_FIELD_NAME 64 /* bytes of a name, with a NUL */
 
 /* Appends a part to the name in `out`, behind a dot unless it is empty, with '_' for each byte that a name has not.
  * False: it is too long. */

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/known.h"
 #include "op/branch.h"
 #include "op/program_internal.h"
 
@@ -26,16 +27,12 @@ static int find_field(const struct leat_field *fields, size_t n_fields, struct l
     while (f < n_fields && strcmp(fields[f].name, field))
         f++;
     if (f == n_fields) {
-        char list[512] = "";
-        for (size_t i = 0; i < n_fields && strlen(list) + strlen(fields[i].name) + 3 < sizeof list; i++) {
-            strcat(list, i ? ", " : "");
-            strcat(list, fields[i].name);
-        }
         const char *why =
-            strcmp(field, "label") != 0 ? "" : " In a folder of photos labels come from sub-folders, one per class.";
-        return leat_fail(error, LEAT_E_NOT_FOUND,
-                         "Output '%s' is made of field '%.64s', which the data set does not have; it has: %s.%s",
-                         c->face.name, field, list, why);
+            strcmp(field, "label") != 0 ? "" : " (in a folder of photos labels come from sub-folders, one per class)";
+        const struct leat_known there = leat_known_fields(fields, n_fields);
+        return leat_fail_name(error, LEAT_E_NOT_FOUND, &there, field,
+                              "Output '%s' is made of field '%.64s', which the data set does not have%s", c->face.name,
+                              field, why);
     }
     c->face.field = f;
     c->field = field;

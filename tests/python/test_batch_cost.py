@@ -202,8 +202,8 @@ def test_what_does_not_go_together_is_refused(tmp_path: Path) -> None:
     refused(ValueError, "and buckets by length", buckets=[100])
     refused(ValueError, "and tokens_field by length", tokens_field="tokens")
     refused(ValueError, "not global_batch_size", global_batch_size=4)
-    refused(KeyError, "no column 'price'", cost="price")
-    refused(KeyError, "no column 'price.length'", cost="price.length")
+    refused(KeyError, 'no field "price"', cost="price")
+    refused(KeyError, 'no field "price"', cost="price.length")
     refused(TypeError, "does not vary in length", cost="cost.length")
     refused(TypeError, "varies in size", cost="tokens")
     refused(ValueError, "cost has 2 numbers, the data set 3 samples", cost=[1, 2])
@@ -233,7 +233,5 @@ def test_what_does_not_go_together_is_refused(tmp_path: Path) -> None:
 
 def test_ranks_with_other_costs_differ_in_what_they_compare(tmp_path: Path) -> None:
     ds = write(tmp_path / "d.leat", [3, 5, 4])
-    told = [
-        leat.Loader(ds, batch_cost=9, cost=cost).stats()["agreement"] for cost in ("cost", [3, 5, 4], [5, 3, 4])
-    ]
+    told = [leat.Loader(ds, batch_cost=9, cost=cost).stats()["agreement"] for cost in ("cost", [3, 5, 4], [5, 3, 4])]
     assert told[0] == told[1] != told[2]

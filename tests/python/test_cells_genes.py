@@ -362,7 +362,10 @@ def test_rows_of_a_matrix_by_columns_follow_the_file(tmp_path: Path) -> None:
 
 def test_a_field_that_is_not_there_is_told_with_those_that_are(tmp_path: Path) -> None:
     write_h5ad(tmp_path / "a.h5ad", counts(1, 3, 2), obs={"kind": np.arange(3)})
-    with pytest.raises(leat.InvalidError, match='no field "obs.kin", which fields names: it has X, obs.kind, name'):
+    with pytest.raises(
+        leat.InvalidError,
+        match='no field "obs.kin", which fields names: did you mean "obs.kind"[?] It has X, obs.kind, name',
+    ):
         leat.open(tmp_path / "a.h5ad", fields=["X", "obs.kin"])
 
 

@@ -139,7 +139,7 @@ def test_nothing_is_replaced_and_what_cannot_be_said_is_refused(tmp_path: Path) 
     for name in ("there", "file"):
         with pytest.raises(FileExistsError, match=f"{name} exists"):
             leat.write_scdl(ds, tmp_path / name)
-    with pytest.raises(KeyError, match="no field 'Z'"):
+    with pytest.raises(KeyError, match='no field "Z"'):
         leat.write_scdl(ds, tmp_path / "out", "Z")
     with pytest.raises(TypeError, match="SCDL has sparse rows"):
         leat.write_scdl(ds, tmp_path / "out", "y")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import pickle
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -219,3 +220,43 @@ def test_formats_that_python_reads_say_the_same_of_fields_that_are_not_there(tmp
             make(fields=["n", "s", "n"])
         with pytest.raises(leat.InvalidError, match="fields is empty"):
             make(fields=[])
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.jsonl", '{"text": "a", "label": 1}\n{"text": "b", "label": 2}\n'),
+        ("a.npz", ""),
+        ("a.leat", ""),
+        ("a.tar", ""),
+    ],
+)
+def test_a_field_that_is_not_there_is_answered_with_the_one_that_is_meant(tmp_path: Path, name: str, text: str) -> None:
+    """Wherever a field is named: the error has the file, the field that may be meant, and those that there are."""
+    path = tmp_path / name
+    path.write_text(text)
+    if name == "a.npz":
+        np.savez(path, text=np.zeros(2), label=np.arange(2), labelab=np.zeros(2))
+    elif name == "a.leat":
+        with leat.Writer(path, {"text": "str", "label": "int64"}, overwrite=True) as w:
+            w.add(text="a", label=1)
+    elif name == "a.tar":
+        with tarfile.open(path, "w") as tar:
+            for ending in ("text", "label"):
+                tar.addfile(tarfile.TarInfo(f"0.{ending}"))
+    with pytest.raises(leat.InvalidError) as e:
+        leat.open(path, fields=["labell"])
+    said = [str(e.value)]
+    ds = leat.open(path)
+    for call in (
+        lambda: leat.Loader(ds, 1, outputs={"x": leat.Out("labell")}, framework="numpy"),
+        lambda: ds.column("labell"),
+        lambda: leat.Mix.by(ds, "labell", {1: 1.0}),
+        lambda: leat.Loader(ds, batch_tokens=10, tokens_field="labell", outputs={"label": []}, framework="numpy"),
+    ):
+        with pytest.raises(KeyError) as missing:
+            call()
+        said.append(str(missing.value))
+    for message in said:
+        assert str(path) in message and 'did you mean "label"? It has ' in message, message
+    assert "has text, label" in said[0]

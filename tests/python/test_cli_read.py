@@ -166,7 +166,7 @@ def test_cat_reads_a_folder_too(folder: Path) -> None:
     ("arguments", "said"),
     [
         (["--id", "32", "--field", "image"], "it has 32, numbered from 0"),
-        (["--id", "0", "--field", "photo"], 'has no field "photo"; it has image, label, name'),
+        (["--id", "0", "--field", "photo"], 'has no field "photo": it has image, label, name'),
         (["--id", "0"], "--field is missing"),
     ],
 )

@@ -95,7 +95,10 @@ def test_the_table_writes_nothing_to_the_terminal_that_controls_it(made: Path) -
 
 
 def test_a_field_that_is_not_there_or_divides_nothing_is_refused(made: Path) -> None:
-    assert "there is no field domian" in command("stats", made, "--by", "domian", code=2).stderr
+    assert (
+        'has no field "domian": did you mean "domain"? It has '
+        in command("stats", made, "--by", "domian", code=2).stderr
+    )
     assert "texts or single numbers" in command("stats", made, "--by", "tokens", code=2).stderr
 
 

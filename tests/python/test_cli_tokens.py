@@ -34,7 +34,7 @@ def test_pack_makes_tokens_and_says_how_many(records: Path, tmp_path: Path) -> N
 
 def test_pack_says_which_field_there_is(records: Path, tmp_path: Path) -> None:
     words = ("pack", records, tmp_path / "o.leat", "--tokenizer", bpe_file(tmp_path), "--text", "body")
-    assert "no field 'body': this data set has text, number" in leat_here(*words, code=2).stderr
+    assert 'has no field "body": it has text, number' in leat_here(*words, code=2).stderr
 
 
 def test_pack_makes_tokens_of_chats(tmp_path: Path) -> None:

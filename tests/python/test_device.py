@@ -168,7 +168,7 @@ def test_a_column_of_a_data_set_is_a_table(device: str, records: Path) -> None:
     ds = leat.open(records)
     rows = leat.device.rows(ds, "x")
     np.testing.assert_array_equal(np.asarray(rows[IDS % len(ds)]), ds.column("x")[IDS % len(ds)])
-    with pytest.raises(KeyError, match="no field 'y'"):
+    with pytest.raises(KeyError, match='no field "y"'):
         leat.device.rows(ds, "y")
     with pytest.raises(TypeError, match="which field"):
         leat.device.rows(ds)

@@ -236,9 +236,9 @@ def test_arguments_that_make_no_sense_are_errors(photos: leat.Dataset) -> None:
     on = ("label", "key")
     with pytest.raises(TypeError, match="join takes two data sets"):
         leat.join(photos, {"key": []}, on=on)  # type: ignore[arg-type]
-    with pytest.raises(KeyError, match="no field 'nothing'"):
+    with pytest.raises(KeyError, match='no field "nothing"'):
         leat.join(photos, table, on=("nothing", "key"))
-    with pytest.raises(KeyError, match="no field 'z'"):
+    with pytest.raises(KeyError, match='no field "z"'):
         leat.join(photos, table, on=on, fields=["z"])
     with pytest.raises(TypeError, match="on is the name of the field"):
         leat.join(photos, table, on=["label", "key"])  # type: ignore[arg-type]

@@ -381,7 +381,7 @@ def test_what_cannot_stand_with_a_function_says_so(scenes: leat.Dataset, tmp_pat
     for op in ops.RandomIoUCrop(), ops.SanitizeBoundingBoxes():
         with pytest.raises(TypeError, match="goes by boxes"):
             loader(scenes, "image", [decode, function, ops.RandomApply([op]), resize])
-    with pytest.raises(KeyError, match="no field 'nothing'"):
+    with pytest.raises(KeyError, match='no field "nothing"'):
         loader(scenes, ("image", "nothing"), [decode, resize, function])
 
 

@@ -248,7 +248,7 @@ def test_values_that_no_weight_names_are_an_error_that_counts_them(ds: leat.Data
 @pytest.mark.parametrize(
     ("column", "weights", "error", "text"),
     [
-        ("langage", {"en": 1}, KeyError, "no field 'langage'"),
+        ("langage", {"en": 1}, KeyError, 'no field "langage"'),
         ("score", {1.0: 1}, TypeError, r"column 'score' is field\('float32'\).* ranges of numbers"),
         ("tokens", {1: 1}, TypeError, "column 'tokens' is"),
         ("language", {"en": 0.5, "it": 0.5}, ValueError, "no sample has language = 'it': it has de, en, fr"),

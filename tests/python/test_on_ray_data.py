@@ -131,7 +131,7 @@ def test_ids_and_derived_fields_come_by_their_names(rows: leat.Dataset) -> None:
     found = leat.ray.read(rows[10:20], ["id", "image.height"]).take_all()
     assert [row["id"] for row in found] == list(range(10, 20))
     assert [row["image.height"] for row in found] == [5 + i % 3 for i in range(10, 20)]
-    with pytest.raises(KeyError, match="no field 'nothing'"):
+    with pytest.raises(KeyError, match='no field "nothing"'):
         leat.ray.read(rows, ["nothing"])
     with pytest.raises(TypeError, match="columns is a list of names"):
         leat.ray.read(rows, "text")

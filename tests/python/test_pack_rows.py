@@ -217,7 +217,7 @@ def test_what_is_no_field_of_tokens_is_refused(tmp_path: Path) -> None:
     ds = write(tmp_path / "d.leat", make(np.random.default_rng(6), 3, 5))
     with pytest.raises(TypeError, match="not a list of tokens"):
         leat.pack_rows(ds, "n")
-    with pytest.raises(KeyError, match="no field 'text'"):
+    with pytest.raises(KeyError, match='no field "text"'):
         leat.pack_rows(ds, "text")
     with pytest.raises(ValueError, match="how is one of 'cut', 'best_fit', 'pad', 'ragged'"):
         leat.pack_rows(ds, how="sorted")

@@ -119,7 +119,7 @@ def test_what_is_no_prompt_or_no_count_is_refused() -> None:
     ds = dataset(PROMPTS, n=range(60))
     with pytest.raises(TypeError, match=r"no list of integers that varies.* tokens by leat\.tokenize, or"):
         leat.group_prompts(ds, "n")
-    with pytest.raises(KeyError, match="no field 'prompt'"):
+    with pytest.raises(KeyError, match='no field "prompt"'):
         leat.group_prompts(ds, "prompt")
     with pytest.raises(ValueError, match="decode has 3 numbers, the data set 60 prompts"):
         leat.group_prompts(ds, "tokens", [1, 2, 3])

@@ -321,7 +321,7 @@ def test_a_billion_windows_take_memory_for_the_records_only() -> None:
 @pytest.mark.parametrize(
     "call,error,text",
     [
-        (lambda d: leat.windows(d, "t", 5), KeyError, "no field 't'"),
+        (lambda d: leat.windows(d, "t", 5), KeyError, 'no field "t"'),
         (lambda d: leat.windows(d, "n", 5), TypeError, "varies in length"),
         (lambda d: leat.windows(d, "name", 5), TypeError, "varies in length"),
         (lambda d: leat.windows(d, "begin", 5), ValueError, "of their own"),

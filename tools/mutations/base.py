@@ -4,6 +4,13 @@ from mutations import Mutation
 
 MUTATIONS = [
     Mutation(
+        "the last name that is near enough is meant, not the nearest",
+        "src/base/known.c",
+        "            best = apart;\n            found = i;",
+        "            found = i;",
+        ("py:test_chosen_fields.py::test_a_field_that_is_not_there_is_answered_with_the_one_that_is_meant",),
+    ),
+    Mutation(
         "of four numbers at once, one that is the size itself stays",
         "src/base/permute.c",
         "if (values[j] >= p.n)",

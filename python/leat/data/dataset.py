@@ -266,7 +266,11 @@ class Dataset:
         for i, (n, field) in enumerate(self._fields):
             if n == name:
                 return i, field
-        raise KeyError(f"no field {name!r}: this data set has {', '.join(n for n, _ in self._fields)}")
+        raise _schema.missing_field(self.where_it_is(), name, (n for n, _ in self._fields))
+
+    def where_it_is(self) -> str:
+        """The path of its first file, or what it is without one: for an error."""
+        return (self._handle.place(0, 0)[0] if len(self) and self._fields else "") or "this data set"
 
     def stored(self, position: int, name: str) -> Any:
         """The value of one field as a loader delivers it: an array as stored (bfloat16 as uint16), else its bytes."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import struct
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from .. import _leat, check
-from ..errors import InvalidError
+from ..errors import InvalidError, MissingNameError
 
 DTYPES = (
     "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16", "bfloat16", "float32",
@@ -312,10 +313,29 @@ def wanted(fields: Wanted | None) -> dict[str, Field | None] | None:
     return said
 
 
+def no_field_text(where: str, name: str, there: Iterable[str], what: str = "") -> str:
+    """The text of an error of a field that is not there, as src/base/names.c words it: `where` is the file, `what`
+    follows the name.
+    """
+    known = list(there)
+    near = difflib.get_close_matches(name, known, 1)
+    meant = f': did you mean "{near[0]}"? It has ' if near else ": it has "
+    return f'{where} has no field "{name}"{what}{meant}{_cut(", ".join(known)) or "none"}'
+
+
+def missing_field(where: str, name: str, there: Iterable[str], what: str = "") -> MissingNameError:
+    error = MissingNameError(no_field_text(where, name, there, what))
+    error.code, error.field = "LEAT_E_NOT_FOUND", name
+    return error
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= 200 else f"{text[:120]}...{text[-77:]}"
+
+
 def no_field(path: str, name: str, there: Iterable[str] = ()) -> InvalidError:
-    """The error of a name in `fields` that a source does not have: as src/format/chosen.c words it."""
-    known = ", ".join(there)
-    return InvalidError(f'{path} has no field "{name}", which fields names' + (f": it has {known}" if known else ""))
+    """The error of a name in `fields` that a source does not have."""
+    return InvalidError(no_field_text(path, name, there, ", which fields names"))
 
 
 def compare_said(found: Mapping[str, Field], said: Mapping[str, Field | None] | None) -> None:

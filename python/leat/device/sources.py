@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import _leat
 from ..data.dataset import Dataset
-from ..data.schema import DTYPES, Field, dtype_name, held
+from ..data.schema import DTYPES, Field, dtype_name, held, missing_field
 from ..errors import BudgetError
 from ..stores.store import Store
 from ..stores.values import Array, given_of, is_tensor
@@ -76,7 +76,7 @@ def _of_store(store: Store, name: str | None, budget_bytes: int) -> Table:
         raise TypeError(f"which field of the store? It has {', '.join(store.fields)}")
     name = next(iter(store.fields)) if name is None else name
     if name not in store.fields:
-        raise KeyError(f"no field {name!r}: this store has {', '.join(store.fields)}")
+        raise missing_field("this store", name, store.fields)
     _check_fixed(name, store.fields[name])
     ids, form = store.ids, given_of(store.fields[name])
     if len(ids) and ids[-1] != len(ids) - 1:

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from ..data.ragged import Ragged
-from ..data.schema import ARRAY, KINDS, Field
+from ..data.schema import ARRAY, KINDS, Field, missing_field
 from ..ops import CopyPaste, Decode, DetectionMixUp, Map, MapBatch, Operator, ToLayout, named
 from ..ops.convert import _Call
 from ..program import Out, Outputs, compiled_program, entries, instance_names
@@ -192,10 +192,7 @@ class Compiler:
 
     def _cut(self, output: str, source: str, chain: list[Operator]) -> Mapped:
         if source not in self.fields:
-            raise KeyError(
-                f"output {output!r} is made of field {source!r}, which the data set does not have: it has "
-                f"{', '.join(self.fields)}"
-            )
+            raise missing_field("the data set", source, self.fields, f", of which output {output!r} is made")
         n = next(i for i, op in enumerate(chain) if isinstance(op, Map))
         boxed = tuples.by_boxes(chain)
         if boxed is not None:

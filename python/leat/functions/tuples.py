@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import ops
-from ..data.schema import Field
+from ..data.schema import Field, missing_field
 from ..ops.branches import Branch
 from ..ops.convert import _Call
 from ..program import Entry, is_image
@@ -50,7 +50,7 @@ def make(entry: Entry, operators: list[ops.Operator], fields: Mapping[str, Field
     where = f"{function.label} is in the chain of {', '.join(entry.names)}"
     for name in entry.fields:
         if name not in fields:
-            raise KeyError(f"{where}, and the data set has no field {name!r}: it has {', '.join(fields)}")
+            raise missing_field(f"{where}, and the data set", name, fields)
     images = [i for i, name in enumerate(entry.fields) if is_image(fields[name])]
     if len(images) != 1:
         raise TypeError(

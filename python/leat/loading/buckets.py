@@ -11,7 +11,7 @@ from ..data.dataset import Dataset
 from ..data.one_of import OneOf
 from ..data.packing import PackedRows
 from ..data.prompts import Prompts
-from ..data.schema import Field
+from ..data.schema import Field, missing_field
 from .samplers import digest
 
 Numbers = np.ndarray[Any, np.dtype[np.uint64]]
@@ -178,7 +178,7 @@ def _column(dataset: Dataset, name: str) -> np.ndarray[Any, Any]:
         return dataset.column(name)
     base = name.removesuffix(".length")
     if base == name or base not in dataset.schema:
-        raise KeyError(f"there is no column {name!r} whose numbers could be costs")
+        raise missing_field(dataset.where_it_is(), base, dataset.schema, " whose numbers could be costs")
     return dataset._lengths_of(base)
 
 
@@ -190,7 +190,7 @@ def _field_of(dataset: Dataset, name: str | None) -> str:
     varying = [key for key, field in dataset.schema.items() if _varies(field)]
     if name is not None:
         if name not in dataset.schema:
-            raise KeyError(f"there is no field {name!r} whose lengths could count")
+            raise missing_field(dataset.where_it_is(), name, dataset.schema, " whose lengths could count")
         if name not in varying:
             raise TypeError(f"field {name!r} is {dataset.schema[name]}, which does not vary in length")
         return name

@@ -16,7 +16,7 @@ from .. import _leat, check
 from ..closing import Closing
 from ..data.dataset import Dataset
 from ..data.ragged import Ragged
-from ..data.schema import Field, as_field, held, to_raw
+from ..data.schema import Field, as_field, held, missing_field, to_raw
 from ..data.sparse import unpacked_rows
 from ..errors import ClosedError
 from .values import Array, Column, checked_ids, checked_keys, column_of, finished, given_of
@@ -237,7 +237,7 @@ class Store(Closing):
             IndexError: an id is negative. KeyError: there is no such field.
         """
         if field is not None and field not in self.fields:
-            raise KeyError(f"no field {field!r}: this store has {', '.join(self.fields)}")
+            raise missing_field("this store", field, self.fields)
         mark = bool(check.choice("broken", broken, {"raise": 0, "missing": 1}))
         found, of = self._rows(ids, keys)
         values, present = self.read(

@@ -48,8 +48,7 @@ def write_megatron(
     >>> leat.open(tmp / "corpus.idx")[1]["tokens"].tolist()
     [3, 4, 5]
     """
-    if field not in dataset.schema:
-        raise KeyError(f"no field {field!r}: this data set has {', '.join(dataset.schema)}")
+    dataset._find(field)
     kind = dataset.schema[field]
     if kind.kind != "array" or len(kind.shape) != 1:
         raise TypeError(f"field {field!r} is {kind}: tokens are an array of one dimension")

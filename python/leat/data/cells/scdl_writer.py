@@ -57,8 +57,7 @@ def write_scdl(dataset: Dataset, path: str | os.PathLike[str], field: str = "X")
     """
     if not isinstance(dataset, Dataset):
         raise TypeError(f"write_scdl takes a data set, not {type(dataset).__name__}")
-    if field not in dataset.schema:
-        raise KeyError(f"no field {field!r}: this data set has {', '.join(dataset.schema)}")
+    dataset._find(field)
     kind = dataset.schema[field]
     if kind.kind != "sparse":
         raise TypeError(f"field {field!r} is {kind}: SCDL has sparse rows")
