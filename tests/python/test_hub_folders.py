@@ -141,6 +141,12 @@ def test_a_pattern_that_nothing_fits_is_an_error_that_names_it(tmp_path: Path) -
         leat.open(tmp_path / "q-*.jsonl")
 
 
+def test_an_empty_list_of_files_is_an_error_of_open() -> None:
+    for format in ("auto", "tar", "parquet", "h5ad", "lance", "jsonl"):  # noqa: A001
+        with pytest.raises(leat.InvalidError, match="src is an empty list: leat.open takes a path"):
+            leat.open([], format=format)
+
+
 def test_a_file_with_a_star_in_its_name_is_itself(tmp_path: Path) -> None:
     lines(tmp_path)
     (tmp_path / "p-*.jsonl").write_text('{"x": 7}\n')

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from .. import _leat, check
-from ..errors import ChangedError, FormatError
+from ..errors import ChangedError, FormatError, InvalidError
 from . import schema as _schema
 from . import sparse
 from .paths import absolute, expanded
@@ -864,6 +864,8 @@ def open(  # noqa: A001
     if not isinstance(src, (str, os.PathLike)):
         if isinstance(src, bytes) or not isinstance(src, Sequence):
             raise TypeError(f"src is a path or a list of paths, not {builtins.type(src).__name__}")
+        if not src:
+            raise InvalidError("src is an empty list: leat.open takes a path, or a list with one or more")
         if not _are_one(src, format):
             return concat(*(open(p, **options, fill=fill) for p in src))
         paths = [p for one in src for p in expanded(os.fspath(one))]
