@@ -129,8 +129,8 @@ static bool find_stage(const struct watched *w, const json_t **was, const json_t
 
 struct of_stage {
     double rows_per_second, seconds_per_row, rows_per_call, actors;
-    double busy,
-        unsure; /* part of the actors' time that they compute; a call counts at its end: that much may be more */
+    double busy;   /* part of the actors' time that they compute */
+    double unsure; /* that it may be more by: a call counts at its end */
 };
 
 /* Stages are told of twice a second: seconds from one telling to the other, between which their figures lie. */
