@@ -6,6 +6,7 @@
 
 #include "../allocations.h"
 #include "../folder.h"
+#include "base/bytes.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "io/blocks.h"
@@ -552,6 +553,59 @@ TEST(of_readers_of_one_member_those_of_a_damaged_block_are_told_and_the_others_g
     test_blocks_budget = 0;
     leat_io_release(file);
     leat_gzip_points_free(&points);
+}
+
+/* Parts that are the same and know nothing of each other: points lie where each begins, and nothing is decoded to find
+ * them. */
+TEST(a_file_of_more_than_4_GiB_is_read_anywhere_by_points)
+{
+    enum { PART = 5 << 20, PARTS = LEAT_GZIP_POINTS, ROOM = 1 << 20, HEAD = 10 };
+    const uint64_t size = (uint64_t)PART * PARTS;
+    struct leat_error error;
+    struct leat_io_file *inner, *file;
+    uint8_t *part = malloc(PART), *one = malloc(ROOM), *all, *windows = malloc((PARTS - 1) * LEAT_GZIP_WINDOW);
+    struct leat_gzip_point *points = calloc(PARTS + 1, sizeof *points);
+    z_stream z = {.next_in = part, .avail_in = PART, .next_out = one, .avail_out = ROOM};
+    for (size_t i = 0; i < PART; i++)
+        part[i] = (uint8_t)(i % 251 + i / 100000);
+    assert_int_equal(deflateInit2(&z, 6, Z_DEFLATED, -15, 8, Z_DEFAULT_STRATEGY), Z_OK);
+    assert_int_equal(deflate(&z, Z_FULL_FLUSH), Z_OK);
+    deflateEnd(&z);
+    const size_t n = ROOM - z.avail_out, bytes = HEAD + PARTS * n + 2 + 8;
+    const uint32_t crc = (uint32_t)crc32(0, part, PART);
+    uLong together = 0;
+    all = malloc(bytes);
+    memcpy(all, "\x1f\x8b\x08\0\0\0\0\0\0\xff", HEAD);
+    for (size_t i = 0; i < PARTS; i++) {
+        memcpy(all + HEAD + i * n, one, n);
+        points[i] = (struct leat_gzip_point){.in = i ? HEAD + i * n : 0, .out = i * (uint64_t)PART, .crc = crc};
+        points[i].hash = leat_hash64(part, PART);
+        if (i)
+            memcpy(windows + (i - 1) * LEAT_GZIP_WINDOW, part + PART - LEAT_GZIP_WINDOW, LEAT_GZIP_WINDOW);
+        together = crc32_combine(together, crc, PART);
+    }
+    points[PARTS] = (struct leat_gzip_point){.in = bytes, .out = size};
+    memcpy(all + bytes - 10, "\3\0", 2);
+    leat_put_u32(all + bytes - 8, (uint32_t)together);
+    leat_put_u32(all + bytes - 4, (uint32_t)size);
+    assert_true(size > UINT32_MAX);
+    assert_ok(leat_io_from_memory("large.gz", all, bytes, &inner, &error));
+    const struct leat_gzip_options options = {.block_bytes = PART, .wrong = wrong};
+    assert_ok(leat_gzip_reopen(inner, &(struct leat_gzip_points){points, windows, PARTS}, &options, &file, &error));
+    leat_io_release(inner);
+    assert_int_equal(file->size, size);
+    const uint64_t places[] = {0, PART - 7, UINT32_MAX - UINT64_C(3), (uint64_t)UINT32_MAX + PART, size - 100};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        assert_ok(leat_io_read(file, places[i], 100, got, &error));
+        for (size_t k = 0; k < 100; k++)
+            assert_int_equal(got[k], part[(places[i] + k) % PART]);
+    }
+    leat_io_release(file);
+    free(part);
+    free(one);
+    free(all);
+    free(windows);
+    free(points);
 }
 
 static size_t live;
