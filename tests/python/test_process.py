@@ -293,9 +293,10 @@ def test_a_batch_that_a_signal_handler_interrupts_is_made_anew(records: Path, ph
         print("stopped")
     source.go.set()
     print(sorted(p for batch in it for p in batch["y"].tolist()) == list(range(64)), loader.stats()["broken"]["raised"])
+    print(loader.stats()["consumer_help_s"] > 0)
     other.go.set()
     """
-    assert run(records, photos, code) == "stopped\nTrue 0\n"
+    assert run(records, photos, code) == "stopped\nTrue 0\nTrue\n"
 
 
 def test_threads_that_ask_for_statistics_leave_a_next_that_waits_its_turn() -> None:

@@ -28,6 +28,13 @@ MUTATIONS = [
         ),
     ),
     Mutation(
+        "a sample is late by time in which the process that looks stood still",
+        "python/leat/workers/feed.py",
+        "self.watched_s += min(time - self.looked, limit / 2)",
+        "self.watched_s += time - self.looked",
+        ("py:test_feed.py::test_only_time_in_which_this_process_looks_makes_a_sample_late",),
+    ),
+    Mutation(
         "a worker that had worked is given up when it was killed three times",
         "python/leat/workers/pool.py",
         "self.idle_deaths[i] = 0 if asked or units != self.units_before[i] else self.idle_deaths[i] + 1",
