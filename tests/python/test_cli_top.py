@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import gc
 import json
 import multiprocessing
 import os
@@ -36,6 +37,7 @@ def seen(pid: int) -> list[dict[str, Any]]:
 
 
 def test_a_loader_is_seen_while_it_is_open(numbers: leat.Dataset) -> None:
+    gc.collect()  # loaders that earlier tests have left
     before = len(seen_or_none())
     with leat.Loader(numbers, 10, num_threads=2) as loader:
         running = iter(loader)
@@ -57,7 +59,7 @@ def test_figures_follow_what_is_handed_out(numbers: leat.Dataset) -> None:
     with leat.Loader(numbers, 10) as loader:
         for step, _ in enumerate(loader):
             time.sleep(0.12 if step >= 48 else 0)  # longer than from one writing to the next
-        assert max(one["samples"] for one in seen(os.getpid())) == 500
+        assert 500 in [one["samples"] for one in seen(os.getpid())]  # others may be open, too
 
 
 def test_a_person_reads_the_rate_and_the_window(numbers: leat.Dataset) -> None:
