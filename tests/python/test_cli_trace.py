@@ -8,6 +8,7 @@ import os
 import signal
 import time
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -217,8 +218,25 @@ def slowly(x: Any) -> Any:
     return x
 
 
+def by_both(folder: Path) -> Callable[[Any], Any]:
+    """As slowly(), of which each of two workers computes some: a value waits a while for the other one to begin."""
+    main = os.getpid()
+
+    def slowly(x: Any) -> Any:
+        time.sleep(0.002)
+        if os.getpid() != main:
+            (folder / f"process-{os.getpid()}").touch()
+            for _ in range(1000):
+                if len(list(folder.glob("process-*"))) >= 2:
+                    break
+                time.sleep(0.01)
+        return x
+
+    return slowly
+
+
 def test_each_worker_has_a_lane_of_what_it_computed(packed: Path, tmp_path: Path) -> None:
-    label = [leat.ops.Map(slowly)]
+    label = [leat.ops.Map(by_both(tmp_path))]
     found, pids = traced(tmp_path / "t", packed, {"label": label, "image": SMALL})
     check_lanes_of_workers(found, Counter([0, 1]))
     assert {pid for pid, _ in lanes_of_workers(found)} == set(pids)
@@ -226,7 +244,7 @@ def test_each_worker_has_a_lane_of_what_it_computed(packed: Path, tmp_path: Path
 
 
 def test_a_worker_without_work_waits(packed: Path, tmp_path: Path) -> None:
-    outputs = {"label": [leat.ops.Map(slowly)]}
+    outputs = {"label": [leat.ops.Map(by_both(tmp_path))]}
     with leat.Loader(leat.open(packed), 10, outputs=outputs, num_threads=2) as loader, loader.trace(tmp_path / "t"):
         for step in range(7):
             loader.batch_at(0, step)
@@ -242,7 +260,7 @@ def half(x: Any) -> Any:
 
 
 def test_functions_of_whole_batches_and_results_that_are_sent_have_spans(packed: Path, tmp_path: Path) -> None:
-    whole = [leat.ops.Map(slowly), leat.ops.ToDtype("float32"), leat.ops.MapBatch(half)]
+    whole = [leat.ops.Map(by_both(tmp_path)), leat.ops.ToDtype("float32"), leat.ops.MapBatch(half)]
     texts = [leat.ops.Map(lambda _: "text of a row")]
     found, _ = traced(tmp_path / "t", packed, {"label": whole, "text": leat.Out("label", texts)})
     check_lanes_of_workers(found, Counter([0, 1]))
