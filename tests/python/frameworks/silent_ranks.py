@@ -17,10 +17,11 @@ import torch.distributed as dist
 from frameworks_support import tell
 
 import leat
-from leat.loading.group import Group
+from leat.loading import group
 
 FOLDER = Path(sys.argv[2])
 LIMIT_S = 100.0
+group.EXIT_S = LIMIT_S  # the last words of a rank that ends are said, however busy the machine is
 said: list[str] = []
 
 
@@ -58,11 +59,11 @@ def opened() -> leat.Loader:
 
 def leave_signs(more: int) -> None:
     """Returns when this process has left so many more signs of life."""
-    group = Group.joined()
-    assert group is not None
+    mine = group.Group.joined()
+    assert mine is not None
     for _ in range(more):
-        last = group._next_beat
-        until(lambda: group._next_beat != last)  # noqa: B023
+        last = mine._next_beat
+        until(lambda: mine._next_beat != last)  # noqa: B023
 
 
 def still(rank: int) -> None:
