@@ -161,7 +161,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(tmp_path: Path)
         store[[1.5]] = rows([1])
     with pytest.raises(ValueError, match="fields"):
         store[[1]] = {"y": rows([1])}
-    with pytest.raises(KeyError, match="'y'"):
+    with pytest.raises(KeyError, match='"y"'):
         store.gather([1], "y")
     store[[2**43]] = rows([1])
     with pytest.raises(ValueError, match="largest"):
