@@ -247,9 +247,78 @@ static PyObject *masks_draw(PyObject *self, PyObject *args)
     return rc ? py_raise(&error) : PyLong_FromUnsignedLongLong(n);
 }
 
+/* ---- finalizers ------------------------------------------------------------------------------ */
+
+static int raise_again(void *error)
+{
+    PyErr_SetObject((PyObject *)Py_TYPE((PyObject *)error), error);
+    Py_DECREF((PyObject *)error);
+    return -1;
+}
+
+/* The error that a signal handler has raised, which is cleared; NULL: it is another one. */
+static PyObject *take_signalled(void)
+{
+    PyObject *type, *value, *trace;
+    if (PyErr_ExceptionMatches(PyExc_Exception))
+        return NULL;
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_NormalizeException(&type, &value, &trace);
+    Py_XDECREF(type);
+    Py_XDECREF(trace);
+    return value;
+}
+
+/* In a finalizer it would be printed and lost: Python's main thread raises it, once it runs other code. False: it is
+ * raised here, as that cannot be. */
+static bool put_off(PyObject *error)
+{
+    if (!Py_AddPendingCall(raise_again, error))
+        return true;
+    PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+    Py_DECREF(error);
+    return false;
+}
+
+/* complete(function, arguments): calls it, and again if a signal handler raised within it: it can be called twice. */
+static PyObject *complete(PyObject *module, PyObject *args)
+{
+    PyObject *function, *arguments, *result, *first = NULL, *error;
+    if (!PyArg_ParseTuple(args, "OO!:complete", &function, &PyTuple_Type, &arguments))
+        return NULL;
+    while (!(result = PyObject_Call(function, arguments, NULL)) && (error = take_signalled())) {
+        if (first)
+            Py_DECREF(error); /* one is enough */
+        else
+            first = error;
+    }
+    if (first && result && !put_off(first))
+        Py_CLEAR(result);
+    else if (first && !result)
+        Py_DECREF(first);
+    return result;
+}
+
+static PyObject *call_collected(PyObject *function, PyObject *reference)
+{
+    PyObject *result = PyObject_CallObject(function, NULL), *error = result ? NULL : take_signalled();
+    if (!error)
+        return result;
+    return put_off(error) ? Py_NewRef(Py_None) : NULL;
+}
+
+/* collected(function): what a weak reference calls; no line of Python stands around it, in which it would be lost. */
+static PyObject *collected(PyObject *module, PyObject *function)
+{
+    static PyMethodDef call = {"collected", call_collected, METH_O, NULL};
+    return PyCFunction_New(&call, function);
+}
+
 static PyMethodDef functions[] = {
     {"set_error_factory", set_error_factory, METH_O, "set_error_factory(function, /): what makes the exceptions"},
     {"version", version, METH_NOARGS, "version(): of the library"},
+    {"complete", complete, METH_VARARGS, "complete(function, arguments): also if a signal handler raises meanwhile"},
+    {"collected", collected, METH_O, "collected(function): for a weak reference; what a signal raises comes later"},
     {"kinds", kinds, METH_NOARGS, "kinds(): names of the kinds of fields, whose numbers begin at 1"},
     {"memory_allowed", memory_allowed, METH_NOARGS, "memory_allowed(): bytes that this process may use"},
     {"memory_left", memory_left, METH_NOARGS, "memory_left(): bytes that batches may still take"},

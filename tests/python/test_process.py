@@ -578,3 +578,49 @@ def test_a_sampler_that_fails_is_an_error_on_all_ranks(two_ranks: list[tuple[str
 def test_ranks_that_are_given_communicate_nothing(two_ranks: list[tuple[str, str]]) -> None:
     a, b = map(eval, two_ranks[GIVEN])
     assert a == b == list(range(100))
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_ctrl_c_while_a_loader_is_collected_reaches_the_main_thread(records: Path, photos: Path, times: int) -> None:
+    """And the loader is closed to its end; an error of a finalizer's own is told as ever."""
+    out = run(
+        records,
+        photos,
+        f"""
+        from leat.closing import finalize
+        from leat.loading import loader as module
+        closed, original = [], module._close
+        def interrupted(core, *more):
+            closed.append(core)
+            if len(closed) <= {times}:
+                signal.raise_signal(signal.SIGINT)
+            original(core, *more)
+        module._close = interrupted
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        sys.unraisablehook = lambda told: print("told", told.exc_value)
+        loader = open_loader()
+        iterator = iter(loader)
+        next(iterator)
+        try:
+            del loader, iterator
+            gc.collect()
+            for _ in range(1000):  # where the exception comes
+                pass
+        except KeyboardInterrupt:
+            print("interrupted", len(closed))
+        try:
+            closed[0].next(0)
+        except leat.ClosedError:
+            print("closed")
+        class Thing:
+            pass
+        def fails():
+            raise ValueError("of the finalizer")
+        thing = Thing()
+        end = finalize(thing, fails)
+        del thing
+        gc.collect()
+        print(end.alive)
+        """,
+    )
+    assert out == f"interrupted {times + 1}\nclosed\ntold of the finalizer\nFalse\n"

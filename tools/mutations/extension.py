@@ -4,6 +4,13 @@ from mutations import Mutation
 
 MUTATIONS = [
     Mutation(
+        "what a signal handler raises within a finalizer is lost",
+        "python/src/module.c",
+        "return put_off(error) ? Py_NewRef(Py_None) : NULL;",
+        "Py_DECREF(error);\n    Py_RETURN_NONE;",
+        ("py:test_process.py::test_ctrl_c_while_a_loader_is_collected_reaches_the_main_thread",),
+    ),
+    Mutation(
         "a tensor does not keep the memory that it lies in",
         "python/src/memory.c",
         "    else\n        leat_buffer_retain(buffer);\n    return capsule;",

@@ -8,11 +8,10 @@ at its next batch.
 
 from __future__ import annotations
 
-import weakref
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
 
+from ..closing import finalize
 from ..errors import StateError
 from .differences import LOADERS, Difference, said
 from .exchange import Put
@@ -36,7 +35,7 @@ class Agreement:
     def __init__(
         self,
         distributed: bool,
-        finalizer: weakref.finalize[Any, Any],
+        finalizer: finalize,
         reads: str,
         fingerprint: str,
         *,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from .. import _leat
+from ..closing import finalize
 from .reader import Pass, Reader
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Consumer(Reader):
         self._core = core
         self._next = loader._asked(core.next, core.epoch)
         self._peek = loader._asked(core.peek, core.epoch)
-        self._finalizer = weakref.finalize(self, core.close)
+        self._finalizer = finalize(self, core.close)
         self._finalizer.atexit = False
 
     def __iter__(self) -> Iterator[Any]:

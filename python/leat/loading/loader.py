@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from .. import _leat, check, ranks
+from ..closing import finalize
 from ..data.dataset import Dataset
 from ..device.card import card_of
 from ..device.table import Rows
@@ -320,7 +320,7 @@ class Loader(Planning):
         # Ends the engine's work for this loader when it is no longer referred to, whoever still holds an iterator's
         # core. Not at exit: a daemon thread that iterates would then see an error; the engine's threads touch nothing
         # of Python.
-        self._finalizer = weakref.finalize(self, _close, self._core, self._calls, self._form.card)
+        self._finalizer = finalize(self, _close, self._core, self._calls, self._form.card)
         self._finalizer.atexit = False
 
     def _opened(self) -> _leat.Loader:

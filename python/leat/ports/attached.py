@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import weakref
 from collections.abc import Iterator
 from typing import Any, Literal
 
 import numpy as np
 
 from .. import _leat, check, ranks
+from ..closing import finalize
 from ..data.schema import Field, sparse
 from ..device.card import card_of
 from ..errors import StateError, UnsupportedError
@@ -196,7 +196,7 @@ class Attached(Reader):
         self._core = core
         self._next, self._peek = core.next, core.peek
         self._open_there(there, told.get("tables", []) if options["outputs"] is None else [])
-        self._finalizer = weakref.finalize(self, _close, core, there)
+        self._finalizer = finalize(self, _close, core, there)
         self._finalizer.atexit = False
         fingerprint = str(self.about["fingerprint"])
         reads = f"port {name!r} over data of fingerprint {fingerprint[:8]}"

@@ -15,6 +15,7 @@ import numpy as np
 import ray
 
 from .. import _leat, check
+from ..closing import finalize
 from ..errors import BrokenSampleError, BudgetError, InvalidError, UnsupportedError
 from ..loading.batch import Batch
 from ..loading.cutting import Cut, cut
@@ -137,7 +138,7 @@ class Loader(Local):
             raise UnsupportedError(f"in_order=False goes with at most {REACH:,} rows in a rank's batch, not {rows:,}")
         job = Job(common, row_bytes, budget, self._num_cpus, together, self._stages, ordered)
         self._flow = Flow(job, assembling, self._core.tell)
-        self._closer = weakref.finalize(self, self._flow.close)
+        self._closer = finalize(self, self._flow.close)
         if not ordered:
             me, epochs = weakref.proxy(self), self._options["epochs"]
             last = 0 if self._steered else epochs - 1 if epochs > 0 else None

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import weakref
 from collections.abc import Callable
 from typing import Any, Protocol
 
 from .. import _leat, check
-from ..closing import Closing
+from ..closing import Closing, finalize
 from ..errors import UnsupportedError
 from .known import Folder, path_of
 
@@ -71,7 +70,7 @@ class Served(Closing):
         except BaseException:
             core.close()
             raise
-        self._finalizer = weakref.finalize(self, _close, self._core, core)  # at exit, too: the socket is removed
+        self._finalizer = finalize(self, _close, self._core, core)  # at exit, too: the socket is removed
 
     def stat(self) -> dict[str, Any]:
         """The state of the port and each consumer; docs/ports.md names the keys."""

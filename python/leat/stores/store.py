@@ -6,14 +6,13 @@ import collections
 import logging
 import os
 import threading
-import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
 
 from .. import _leat, check
-from ..closing import Closing
+from ..closing import Closing, finalize
 from ..data.dataset import Dataset
 from ..data.ragged import Ragged
 from ..data.schema import Field, as_field, held, missing_field, to_raw
@@ -101,7 +100,7 @@ class Store(Closing):
         self._queue = Queue(core, self.queue_bytes, self.path)
         self._pid = os.getpid()
         self._closed = False
-        self._finalizer = weakref.finalize(self, self._queue.end, self._pid)
+        self._finalizer = finalize(self, self._queue.end, self._pid)
 
     @property
     def key(self) -> Key:

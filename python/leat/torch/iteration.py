@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from .. import _leat
+from ..closing import finalize
 from ..errors import StateError
 from ..workers import cores
 from ..workers.feed import Delivered, Feed, NotYet, Planned
@@ -51,7 +52,7 @@ class Iteration:
         self._begin(loader, first=True)
         self._end: Callable[[], Any] = _nothing
         if self.pool is not None:
-            self._end = end = weakref.finalize(self, _finish, self.source, self.pool)
+            self._end = end = finalize(self, _finish, self.source, self.pool)
             end.atexit = False
 
     # ---- beginning -----------------------------------------------------------------------------------------------

@@ -14,12 +14,12 @@ from __future__ import annotations
 import os
 import threading
 import time
-import weakref
 from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from .. import _leat
+from ..closing import finalize
 from ..errors import Error
 from ..functions.mapping import Program
 from . import transport
@@ -255,7 +255,7 @@ class _Rest:
 
     def __init__(self, executor: _leat.Executor, board: _leat.Board) -> None:
         self.board = board
-        weakref.finalize(self, executor.finish)
+        finalize(self, executor.finish)
 
 
 def _clean(reason: str) -> str:
