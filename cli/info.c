@@ -254,6 +254,9 @@ static void print_person(const struct leat_dataset *dataset, const json_t *info)
     const char *of_values = json_string_value(json_object_get(info, "fingerprint_of_values"));
     if (of_values)
         printf("               of the data set that it was converted from; of its values: %s\n", of_values);
+    if (cli_whole(info, "endless"))
+        printf("note           %s %s %s\n", cli_count(cli_whole(info, "endless"), a),
+               cli_whole(info, "endless") == 1 ? "tar" : "tars", CLI_ENDLESS);
     if (leat_dataset_notice(dataset)[0])
         printf("note           %s\n", leat_dataset_notice(dataset));
 }

@@ -174,6 +174,22 @@ static int look_at(struct verify *verify)
     return exit_code;
 }
 
+/* Of a compressed tar whose blocks are good: whether it has an end. */
+static bool is_endless(const char *path)
+{
+    struct leat_dataset *dataset;
+    char *text;
+    if (!strstr(path, ".tar.") && !strstr(path, ".tgz") && !strstr(path, ".tzst"))
+        return false;
+    if (leat_dataset_open(path, NULL, &dataset, NULL))
+        return false;
+    json_t *about = leat_dataset_about(dataset, &text, NULL) ? NULL : cli_taken(text);
+    const bool endless = cli_whole(about, "endless") > 0;
+    json_decref(about);
+    leat_dataset_release(dataset);
+    return endless;
+}
+
 static int verify_one(struct verify *verify)
 {
     const struct cli_command *command = verify->command;
@@ -214,6 +230,8 @@ static int verify_one(struct verify *verify)
         if (!verify->faults && *verify->of_values)
             printf("  fingerprint %s, of the data set that it was converted from; of its values: %s\n",
                    verify->of_source, verify->of_values);
+        if (!verify->faults && is_endless(verify->path))
+            printf("  note: a tar %s\n", CLI_ENDLESS);
         fflush(stdout);
     }
     return verify->faults ? CLI_EXIT_FAULTS : CLI_EXIT_OK;

@@ -463,6 +463,7 @@ LEAT_API const char *leat_dataset_notice(const struct leat_dataset *dataset);
  *      "boxes": {"count": 155, "cut": 2, "outside": 0, "empty": 1, "not_finite": 0},    (of annotations)
  *      "shards": [{"path": .., "count": .., "bytes": ..}],
  *      "photos": {"fast": {"count": 9, "bytes": 1310, "original_bytes": 1000}, "original": ..},
+ *      "endless": 1,     (tars that end without the zeros that mark the end)
  *      "skipped_first": [{"file": .., "line": 7, "byte": 812, "reason": ..}],     (of records of text, at most 10)
  *      "fingerprint_of_values": ".."}     (of files of leat with the fingerprint of what they were converted from)
  *

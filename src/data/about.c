@@ -88,6 +88,7 @@ static int add_sources(const struct leat_base *base, json_t *shards, json_t *lef
         }
         bool first = !*format;
         total->bytes += about.bytes;
+        total->endless += about.endless;
         for (unsigned form = 0; form < LEAT_FORMS; form++) {
             const bool counted = !about.photos[form] ||
                                  about.photo_bytes[form]; /* a file has no count if all its photos are as they came */
@@ -151,6 +152,8 @@ int leat_dataset_about(const struct leat_dataset *d, char **out, struct leat_err
         json_object_set_new(about, "skipped", json_integer((json_int_t)total.skipped));
     if (json_array_size(left_out))
         json_object_set(about, "skipped_first", left_out);
+    if (total.endless)
+        json_object_set_new(about, "endless", json_integer((json_int_t)total.endless));
     if (total.boxes.count)
         json_object_set_new(about, "boxes", boxes_json(&total.boxes));
     json_t *photos = photos_json(&total);

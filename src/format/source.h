@@ -109,6 +109,7 @@ struct leat_source_about {
     uint64_t bytes;               /* of the file, or of all files of a folder */
     uint64_t broken;              /* samples marked as broken; UINT64_MAX: not known */
     uint64_t skipped;             /* entries of annotations that were left out */
+    uint64_t endless;             /* tars that end without the zeros that mark the end */
     struct leat_box_counts boxes; /* as annotations have them; count 0: there are none */
     /* By form (enum leat_form), 0 where it is not known: how many, their bytes, and their original bytes. */
     uint64_t photos[LEAT_FORMS], photo_bytes[LEAT_FORMS], original_bytes[LEAT_FORMS];

@@ -374,6 +374,8 @@ int leat_tar_scan_end(struct leat_tar_scan *s, bool whole, struct leat_error *er
     const bool orphan = s->next.name || s->next.has_size; /* what a header that is not there should have */
     if (whole && (s->in_body || s->type || s->at < s->due || !zeros || orphan))
         rc = broken(s, s->at, error, "it ends in the middle of a file, or of a header: it was cut");
+    else if (whole && s->passes) /* every writer fills up the last block, as every reader expects */
+        rc = broken(s, s->at, error, "it ends within the padding of its last file: it was cut");
     leat_free(s->next.name);
     leat_free(s->all.name);
     leat_free(s->name);

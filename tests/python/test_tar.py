@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import pickle
 import subprocess
@@ -58,8 +59,33 @@ def test_a_tar_behind_another_is_read_too(tmp_path: Path) -> None:
     a, b = tar([("a.txt", b"1")]), tar([("a.txt", b"2"), ("b.txt", b"3")])
     ds = leat.open(write(tmp_path / "a.tar", a + b))
     assert [s["txt"] for s in ds] == ["1", "2", "3"]
-    cut = leat.open(write(tmp_path / "b.tar", b[: b.index(b"3") + 1]))  # neither padding nor an end
-    assert [s["txt"] for s in cut] == ["2", "3"]
+
+
+def test_a_tar_that_is_cut_within_its_padding_is_an_error_and_one_without_an_end_is_noted(tmp_path: Path) -> None:
+    """Writers fill up the last block, and tar and tarfile refuse one that is short; some leave out the end."""
+    from cli_support import leat as shell
+
+    data = tar([("a.txt", b"2"), ("b.txt", b"3" * 600), ("b.raw", bytes(512))])
+    end = data.index(b"3" * 600) + 1024
+    for cut in (end - 1, end - 400):
+        for name, bytes_ in (("b.tar", data[:cut]), ("b.tar.gz", gzip.compress(data[:cut]))):
+            with pytest.raises(
+                leat.CorruptError, match=rf"{name} is a damaged tar: at byte {cut} it ends within the pad"
+            ):
+                leat.open(write(tmp_path / name, bytes_))
+    endless = "without the zeros that mark the end"
+    for n, noted in ((end, True), (end + 512, None), (end + 1024, True), (len(data), False)):
+        path = write(tmp_path / f"{n}.tar", data[:n])
+        packed = write(tmp_path / f"{n}.tar.gz", gzip.compress(data[:n]))
+        if noted is None:  # a header whose file is not there
+            with pytest.raises(leat.CorruptError, match="says 512 bytes"):
+                leat.open(path)
+            continue
+        assert [s["txt"][:1] for s in leat.open(path)] == ["2", "3"]
+        told = shell("info", path).stdout
+        assert (f"note           1 tar {endless}" in told) == noted
+        assert (json.loads(shell("info", packed, "--json").stdout).get("endless", 0) == 1) == noted
+        assert (endless in shell("verify", packed).stdout) == noted
 
 
 def test_compressed_tars_are_the_same_data_set(tmp_path: Path) -> None:

@@ -4,6 +4,20 @@ from mutations import Mutation
 
 MUTATIONS = [
     Mutation(
+        "a tar that is cut within its padding is whole",
+        "src/format/tar_scan.c",
+        "else if (whole && s->passes)",
+        "else if (whole && s->passes && s->filled)",
+        ("py:test_tar.py::test_a_tar_that_is_cut_within_its_padding_is_an_error_and_one_without_an_end_is_noted",),
+    ),
+    Mutation(
+        "zeros of the last file are an end",
+        "src/format/tar.c",
+        "    *endless = x->bytes < end + LEAT_TAR_BLOCK || x->bytes < sizeof block;",
+        "    *endless = x->bytes < sizeof block;",
+        ("py:test_tar.py::test_a_tar_that_is_cut_within_its_padding_is_an_error_and_one_without_an_end_is_noted",),
+    ),
+    Mutation(
         "numbers that are left out are in the pattern of a folder's files",
         "src/format/together.c",
         "if (strlen(at[i]) != begin + own + tail || memcmp(at[i] + begin, text, own) != 0)",
