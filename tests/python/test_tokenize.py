@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import signal
 import time
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cli_support import leat as shell
 from process_support import Process, eventually
 from text_support import (
     bpe_file,
@@ -338,7 +340,43 @@ def test_the_time_left_is_shown_beside_the_rate() -> None:
     time.sleep(0.01)
     text = line.text()
     line.close()
-    assert text.startswith("tokenising  60%  600 of 1k records  ") and "tokens/s" in text and text.endswith(" left")
+    assert re.fullmatch(
+        r"tokenising  60%  600 of 1,000 samples  [\d,]+/s  [\d,]+ tokens/s  [\d.]+ MB/s  \d+ ms left", text
+    ), text
+
+
+def test_progress_is_told_in_the_words_and_units_of_the_command(tmp_path: Path) -> None:
+    """A line that the command draws, and amounts that it prints, as leat.text.progress writes them."""
+    import io
+
+    from leat.text import progress
+
+    amounts = {0: "0 bytes", 999: "999 bytes", 1000: "1.0 kB", 999_949: "999.9 kB", 999_951: "1.0 MB"}
+    for n, told in amounts.items():
+        assert progress.size(n) == told
+        path = tmp_path / f"{n}.jsonl"
+        if n:
+            path.write_text('{"a": 1}\n' + " " * (n - 10) + "\n")
+            assert f"size           {told}\n" in shell("info", path).stdout
+    times = {
+        0.0004: "0 ms",
+        0.25: "250 ms",
+        1: "1.0 s",
+        9.96: "10 s",
+        89: "89 s",
+        90: "1 min 30 s",
+        3599: "59 min 59 s",
+    }
+    assert {t: progress.duration(t) for t in times} == times and progress.duration(9000) == "2 h 30 min"
+    line = progress.Line("packing", 2000, 0, io.StringIO())
+    line.say(1000, 0, 0, "2 skipped")
+    time.sleep(0.01)
+    text = line.text()
+    line.close()
+    source = (Path(__file__).parents[2] / "cli" / "progress.c").read_text()
+    for words in ("%s of %s samples  %s/s", "  %s left", "  %s/s", " %3.0f%%"):
+        assert words in source
+    assert re.fullmatch(r"packing  50%  1,000 of 2,000 samples  [\d,]+/s  \d+ ms left  2 skipped", text), text
 
 
 def test_tables_are_tokenised_by_blocks_to_the_same_bytes(tmp_path: Path) -> None:

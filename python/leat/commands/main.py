@@ -286,13 +286,13 @@ def _words(command: str, options: Mapping[str, str]) -> str:
 
 
 def _report(made: Any, options: Mapping[str, str]) -> None:
-    from ..text.progress import duration, rate
+    from ..text.progress import duration, size
     from ..text.skipped import lines
 
-    size = os.path.getsize(made.path)
     seconds = max(made.seconds, 1e-9)
     learned = "" if made.learned is None else f", {made.learned:,} of them learned"
-    _tell(f"{options['dst']}: {made.documents:,} documents, {made.tokens:,} tokens{learned}, {rate(size)}B")
+    bytes_ = size(os.path.getsize(made.path))
+    _tell(f"{options['dst']}: {made.documents:,} documents, {made.tokens:,} tokens{learned}, {bytes_}")
     if made.empty:
         _tell(f"  {made.empty:,} documents have no token")
     if made.skipped_on_open:
@@ -302,4 +302,4 @@ def _report(made: Any, options: Mapping[str, str]) -> None:
     for line in lines(list(made.skipped_first)):
         _tell(f"    {line}")
     if made.text_bytes:
-        _tell(f"  {rate(made.text_bytes)}B of text in {duration(seconds)}: {rate(made.text_bytes / seconds)}B/s")
+        _tell(f"  {size(made.text_bytes)} of text in {duration(seconds)}: {size(made.text_bytes / seconds)}/s")

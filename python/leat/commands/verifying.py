@@ -16,7 +16,7 @@ from .main import DONE, FAULTS, _tell
 
 
 def main(options: Mapping[str, str]) -> int:
-    from ..text.progress import duration, rate
+    from ..text.progress import duration, size
 
     src, begun, faults = options["src"], time.monotonic(), 0
     for place, what in _of_file(src):
@@ -26,8 +26,8 @@ def main(options: Mapping[str, str]) -> int:
         seconds = max(time.monotonic() - begun, 1e-9)
         told = f"{faults:,} fault{'s' * (faults != 1)} found."
         if not faults:
-            size = _size(src)
-            told = f"every value was read; {rate(size)}B in {duration(seconds)} ({rate(size / seconds)}B/s)"
+            n = _size(src)
+            told = f"every value was read; {size(n)} in {duration(seconds)} ({size(n / seconds)}/s)"
         _tell(f"{src}: {told}")
     return FAULTS if faults else DONE
 

@@ -1,4 +1,6 @@
-"""A line of progress on standard error: redrawn on a terminal, elsewhere a new one every ten seconds."""
+"""A line of progress on standard error: redrawn on a terminal, elsewhere a new one every ten seconds. In words, order
+and units as cli/progress.c draws it.
+"""
 
 from __future__ import annotations
 
@@ -9,32 +11,47 @@ import time
 from typing import IO
 
 
-def rate(amount: float) -> str:
-    """Three digits: 1.23M.
+def count(n: float) -> str:
+    """As cli_count (cli/print.c).
 
-    >>> rate(1234567), rate(12), rate(999.7)
-    ('1.23M', '12', '1k')
+    >>> count(1234567)
+    '1,234,567'
     """
-    for unit in ("", "k", "M", "G", "T"):
-        if amount < 999.5 or unit == "T":
-            break
-        amount /= 1000
-    digits = 0 if unit == "" or amount >= 99.95 else 1 if amount >= 9.995 else 2
-    return f"{amount:.{digits}f}".rstrip("0").rstrip(".") + unit if digits else f"{amount:.0f}{unit}"
+    return f"{int(n):,}"
+
+
+def size(n: float) -> str:
+    """Bytes, as cli_bytes (cli/print.c).
+
+    >>> size(999), size(1234567)
+    ('999 bytes', '1.2 MB')
+    """
+    if n < 1000:
+        return f"{int(n)} bytes"
+    number = int(n) / 1000
+    for unit in ("kB", "MB", "GB", "TB", "PB"):
+        if number < 999.95:
+            return f"{number:.1f} {unit}"
+        number /= 1000
+    return f"{number:.1f} EB"
 
 
 def duration(seconds: float) -> str:
-    """A time left.
+    """As cli_duration (cli/print.c).
 
-    >>> duration(42), duration(150), duration(9000)
-    ('42 s', '2:30 min', '2:30 h')
+    >>> duration(0.25), duration(42), duration(150), duration(9000)
+    ('250 ms', '42 s', '2 min 30 s', '2 h 30 min')
     """
-    whole = int(seconds + 0.5)
-    if whole < 100:
-        return f"{whole} s"
-    if whole < 6000:
-        return f"{whole // 60}:{whole % 60:02} min"
-    return f"{whole // 3600}:{whole // 60 % 60:02} h"
+    if seconds < 0.9995:
+        return f"{seconds * 1e3:.0f} ms"
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    whole = int(seconds)
+    if seconds < 3600:
+        return f"{whole // 60} min {whole % 60:02} s"
+    return f"{whole // 3600} h {whole // 60 % 60:02} min"
 
 
 class Line:
@@ -58,14 +75,15 @@ class Line:
     def text(self) -> str:
         seconds = max(time.monotonic() - self._begin, 1e-9)
         new = self._done - self._first
-        parts = [
-            f"{self._verb} {100 * self._done // self._total:3}%" if self._total else self._verb,
-            f"{rate(self._done)} of {rate(self._total)} records" if self._total else f"{rate(self._done)} records",
-        ]
-        if self._tokens or self._bytes:
-            parts += [f"{rate(self._tokens / seconds)} tokens/s", f"{rate(self._bytes / seconds)}B/s"]
-        else:
-            parts.append(f"{rate(new / seconds)}/s")
+        parts = [self._verb, f"{count(self._done)} samples"]
+        if self._total:
+            parts[0] += f" {min(100 * self._done // self._total, 100):3}%"
+            parts[1] = f"{count(self._done)} of {count(self._total)} samples"
+        parts.append(f"{count(new / seconds)}/s")
+        if self._tokens:
+            parts.append(f"{count(self._tokens / seconds)} tokens/s")
+        if self._bytes:
+            parts.append(f"{size(self._bytes / seconds)}/s")
         if new and self._done < self._total:
             parts.append(f"{duration((self._total - self._done) * seconds / new)} left")
         return "  ".join(parts + [self._note] * bool(self._note))

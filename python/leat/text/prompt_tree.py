@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..data.prompts import Prompts
-from .progress import rate
+from . import progress
 
 MOST = 20  #: branches of a node that are shown; the rest are one line
 WORDS = 48  #: characters of a prefix
@@ -73,8 +73,8 @@ def _text(tokens: np.ndarray[Any, Any], show: Callable[[Any], str] | None) -> st
 def told(made: dict[str, Any], blocks: bool = True) -> str:
     """As a text of lines. `blocks`: with the characters of trees."""
     lines = [
-        f"{made['prompts']:,} prompts, {rate(made['tokens'])} tokens, of which {100 * made['optimum']:.1f}% are shared "
-        f"with another prompt before, and {100 * made['saving']:.1f}% in {groups_told(made['groups'])}",
+        f"{made['prompts']:,} prompts, {progress.count(made['tokens'])} tokens, of which {100 * made['optimum']:.1f}% "
+        f"are shared with another prompt before, and {100 * made['saving']:.1f}% in {groups_told(made['groups'])}",
     ]
     if made.get("apart"):
         lines.append(f"{made['apart']:,} prompts share nothing worth a prefix")
