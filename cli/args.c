@@ -177,7 +177,23 @@ static bool parse_choice(const struct cli_command *command, const char *option, 
         at += length;
         at += !strncmp(at, ", ", 2) ? 2 : !strncmp(at, " or ", 4) ? 4 : 0;
     }
-    cli_usage_error(command, "--%s takes %s, not \"%s\".", option, choices, text);
+    char words[256];
+    const char *names[MOST_OPTIONS], *near;
+    size_t n = 0;
+    snprintf(words, sizeof words, "%s", choices);
+    for (char *word = words, *next; word && n < MOST_OPTIONS; word = next) {
+        next = word + strcspn(word, ", ");
+        const size_t gap = !strncmp(next, ", ", 2) ? 2 : !strncmp(next, " or ", 4) ? 4 : 0;
+        if (*next)
+            *next = 0;
+        names[n++] = word;
+        next = gap ? next + gap : NULL;
+    }
+    near = cli_nearest(text, names, n);
+    if (near)
+        cli_usage_error(command, "--%s takes %s, not \"%s\"; did you mean %s?", option, choices, text, near);
+    else
+        cli_usage_error(command, "--%s takes %s, not \"%s\".", option, choices, text);
     return false;
 }
 

@@ -55,8 +55,13 @@ static int unknown(const char *name)
     for (size_t i = 0; i < N_COMMANDS; i++)
         names[i] = cli_commands[i]->name;
     const char *near = cli_nearest(name, names, N_COMMANDS);
-    if (name[0] == '-')
-        fprintf(stderr, "leat: there is no option %s before the command.", name);
+    static const char *const options[] = {"help", "version", "man"};
+    const char *option =
+        name[0] == '-' ? cli_nearest(name + strspn(name, "-"), options, sizeof options / sizeof *options) : NULL;
+    if (option)
+        fprintf(stderr, "leat: there is no option %s before the command; did you mean --%s?", name, option);
+    else if (name[0] == '-')
+        fprintf(stderr, "leat: there is no option %s before the command: options of a command stand behind it.", name);
     else
         fprintf(stderr, "leat: there is no command \"%s\"", name);
     if (near && name[0] != '-')

@@ -52,6 +52,11 @@ def test_without_a_command_it_says_which_there_are() -> None:
         (["pack", "a", "b", "--threads", "3"], "did you mean --num-threads?"),
         (["pack", "a", "b", "--overwrit"], "did you mean --overwrite?"),
         (["cat", "x", "--idd", "3"], "did you mean --id?"),
+        (["info", "x", "--labels", "fodlers"], "did you mean folders?"),
+        (["pack", "a", "b", "--on-error", "skp"], "did you mean skip?"),
+        (["--versoin"], "did you mean --version?"),
+        (["--hlep"], "did you mean --help?"),
+        (["--jsn", "info", "x"], "options of a command stand behind it"),
     ],
 )
 def test_a_mistyped_word_is_answered_with_the_one_that_was_meant(line: list[str], meant: str) -> None:
