@@ -92,6 +92,11 @@ static int by_content(const char *path, bool annotations, bool folder, const uin
             "annotations and categories, of YOLO (.txt), Pascal VOC (.xml) and masks (.png) the folder of the "
             "files",
             path);
+    else if (n > 1 && head[0] == 0x1f && head[1] == 0x8b)
+        rc = leat_fail(error, LEAT_E_FORMAT,
+                       "%s is compressed with gzip, and what is in it is none of the formats that are recognised so: "
+                       "decompress it (gzip -dk), or name its format",
+                       path);
     else if (folder || n)
         rc = leat_fail(
             error, LEAT_E_FORMAT,
@@ -286,7 +291,8 @@ int leat_source_check(const struct leat_source *source, struct leat_error *error
 int leat_source_fail_unsummed(const struct leat_source *source, const char *path, struct leat_error *error)
 {
     return leat_fail_at(error, LEAT_E_UNSUPPORTED, path, LEAT_NO_OFFSET,
-                        "data of format '%s' carry no checksums: pack them first", source->v->name);
+                        "data of format '%s' carry no checksums: leat convert makes a file of leat of them, which has",
+                        source->v->name);
 }
 
 void leat_source_tell_verified(const struct leat_verify_options *options, enum leat_verified verified)

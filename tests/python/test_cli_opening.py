@@ -190,7 +190,7 @@ def test_what_python_reads_is_an_error_that_says_so(where: str, tmp_path: Path) 
     path.write_text('{"_data_files": []}')
     top = tmp_path / where.partition("/")[0]
     for given in (top, f"{top}/") if top.is_dir() else (top,):
-        assert "leat convert makes a file of leat, which this reads" in command("bench", given, code=2).stderr
+        assert "leat convert makes a file of leat of it for this command" in command("bench", given, code=2).stderr
 
 
 def test_a_folder_of_photos_may_have_a_state_of_another_kind(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import pickle
 from pathlib import Path
@@ -191,6 +192,12 @@ def test_a_format_of_files_says_so_of_a_folder(tmp_path: Path, format: str, ends
         (tmp_path / f"{i}.{ends}").write_text("")
     with pytest.raises((leat.FileError, leat.FormatError), match=r"is a folder, not a file.*/(\*|\{0\.\.1\})\." + ends):
         leat.open(tmp_path, format=format)
+
+
+def test_a_compressed_file_of_another_format_says_that_it_is_compressed(tmp_path: Path) -> None:
+    (tmp_path / "a.beton.gz").write_bytes(gzip.compress(b"no format that is read compressed" * 9))
+    with pytest.raises(leat.FormatError, match=r"a\.beton\.gz is compressed with gzip.*decompress it \(gzip -dk\)"):
+        leat.open(tmp_path / "a.beton.gz")
 
 
 def test_a_folder_of_the_hub_opens_in_the_shell(tmp_path: Path) -> None:
