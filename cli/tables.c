@@ -62,24 +62,32 @@ static bool says(const char *folder, const char *name, const char *word)
     return found;
 }
 
-static bool fits(const char *folder, const char *name)
+/* Whether a folder, whatever characters its name has, holds files that fit a pattern. */
+static bool fits(const char *folder, const char *pattern)
 {
-    char pattern[PATH];
+    char text[2 * PATH];
+    size_t n = 0;
     glob_t found = {0};
-    const bool good = snprintf(pattern, sizeof pattern, "%s/%s", folder, name) < PATH &&
-                      !glob(pattern, GLOB_NOSORT | GLOB_NOESCAPE, NULL, &found);
+    for (; *folder && n + 2 < PATH; text[n++] = *folder++)
+        if (strchr("*?[]{}\\", *folder))
+            text[n++] = '\\';
+    const bool good = !*folder && snprintf(text + n, sizeof text - n, "/%s", pattern) < PATH &&
+                      !glob(text, GLOB_NOSORT | GLOB_BRACE, NULL, &found);
     globfree(&found);
     return good;
 }
 
-/* Whether a folder is one of Hugging Face: saved by its datasets (others have a state.json, too), or of the Hub. */
+/* Whether a folder is one of Hugging Face: saved by its datasets (others have a state.json, too), or of the Hub. Photos
+ * whose card names them are a folder of photos; beside tables there may be a picture of the card. */
 static bool is_of_hugging_face(const char *path)
 {
     static const char *const marks[] = {"README.md", ".gitattributes", NULL};
     char inner[PATH];
-    return is_in(path, "dataset_dict.json", inner) || says(path, "state.json", "\"_data_files\"") ||
-           says(path, "README.md", "\nconfigs:") ||
-           (holds(path, marks) && (fits(path, "data/*-of-[0-9]*.parquet") || fits(path, "*-of-[0-9]*.parquet")));
+    if (is_in(path, "dataset_dict.json", inner) || says(path, "state.json", "\"_data_files\""))
+        return true;
+    if (says(path, "README.md", "\nconfigs:") && says(path, "README.md", "data_files"))
+        return fits(path, "{,*/,*/*/}*.{parquet,arrow}") || !fits(path, "{,*/,*/*/}*.[JPjp][NPnp]*[Gg]");
+    return holds(path, marks) && fits(path, "{,data/}*-of-[0-9]*.parquet");
 }
 
 bool cli_are_read_by_python(const struct cli_paths *paths)

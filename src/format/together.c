@@ -4,6 +4,7 @@
  *     s-000.tar  s-001.tar  s-002.tar          s-{000..002}.tar
  *     a-00000-of-00002.parquet  a-00001-...    a-{00000..00001}-of-00002.parquet
  *     s-0.tar  s-1.tar  s-5.tar                s-*.tar, as numbers are left out
+ *     s-0.tar  s-5.tar  s-old.tar              s-[0-9]*.tar, as the star takes others, too
  *
  * Names are of one shape if they are equal but for their digits.
  */
@@ -11,6 +12,7 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <fnmatch.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,6 +37,7 @@ static const char *const endings[] = {
 struct names {
     char **at;
     size_t n, room;
+    bool cut; /* the folder has more entries than were looked at */
 };
 
 static void names_free(struct names *names)
@@ -95,6 +98,7 @@ static void list(const char *folder, struct names *names)
             break;
         names->at[names->n++] = name;
     }
+    names->cut = looked == MOST_ENTRIES;
     if (dir)
         closedir(dir);
     if (names->n)
@@ -134,13 +138,43 @@ static bool do_rise(char *const *at, size_t n, size_t begin, size_t tail)
     return true;
 }
 
-/* The pattern of n names of one shape, n above 1. */
-static bool make_pattern(char *const *at, size_t n, char *out, size_t room)
+/* A piece of a path as patterns have it: stars and brackets are themselves in brackets. */
+static bool escape(const char *text, size_t n, char *out, size_t room)
 {
-    const char *first = at[0], *last = at[n - 1];
+    size_t used = 0;
+    for (size_t i = 0; i < n && used < room; i++)
+        used += (size_t)snprintf(out + used, room - used, strchr("*?[", text[i]) ? "[%c]" : "%c", text[i]);
+    if (!n)
+        *out = 0;
+    return used < room;
+}
+
+/* The pattern with a star of names that have a beginning and an end in common, and how many files it fits. A number
+ * stands first where they differ: that says so, if the star alone takes others, too. */
+static bool make_star(const struct names *names, const char *name, size_t begin, size_t tail, char *out, size_t room,
+                      size_t *n)
+{
+    static const char *const stars[] = {"*", "[0-9]*"};
+    char head[4 * NAME_MAX], end[4 * NAME_MAX];
+    bool good = escape(name, begin, head, sizeof head) && escape(name + strlen(name) - tail, tail, end, sizeof end);
+    const size_t wanted = *n;
+    for (size_t k = 0; k < 2 && good && (!k || *n != wanted); k++) {
+        good = snprintf(out, room, "%s%s%s", head, stars[k], end) < (int)room;
+        *n = 0;
+        for (size_t i = 0; i < names->n; i++)
+            *n += !fnmatch(out, names->at[i], FNM_NOESCAPE);
+    }
+    return good;
+}
+
+/* The pattern of *n names of one shape, *n above 1, and how many files it fits; whether it has a star. */
+static bool make_pattern(const struct names *names, size_t group, size_t *n, char *out, size_t room, bool *star)
+{
+    char *const *at = names->at + group;
+    const char *first = at[0], *last = at[*n - 1];
     size_t begin = 0, tail = 0;
     const size_t length = strlen(first);
-    for (size_t i = 1; i < n; i++) { /* what all have in common, in front and at the end */
+    for (size_t i = 1; i < *n; i++) { /* what all have in common, in front and at the end */
         size_t same = 0, end = 0;
         const size_t other = strlen(at[i]), least = other < length ? other : length;
         while (same < least && first[same] == at[i][same])
@@ -154,13 +188,12 @@ static bool make_pattern(char *const *at, size_t n, char *out, size_t room)
         begin--;
     while (tail && isdigit((unsigned char)first[length - tail]))
         tail--;
+    *star = names->cut || !do_rise(at, *n, begin, tail);
+    if (*star)
+        return make_star(names, first, begin, tail, out, room, n);
     const char *end = last + strlen(last) - tail;
-    const int width = (int)(length - tail - begin);
-    const int taken = do_rise(at, n, begin, tail)
-                          ? snprintf(out, room, "%.*s{%.*s..%.*s}%s", (int)begin, first, width, first + begin,
-                                     (int)(end - last) - (int)begin, last + begin, end)
-                          : snprintf(out, room, "%.*s*%s", (int)begin, first, end);
-    return taken > 0 && (size_t)taken < room;
+    return snprintf(out, room, "%.*s{%.*s..%.*s}%s", (int)begin, first, (int)(length - tail - begin), first + begin,
+                    (int)(end - last) - (int)begin, last + begin, end) < (int)room;
 }
 
 /* Whether a folder is a data set itself, by a file in it. */
@@ -177,25 +210,30 @@ static bool is_one(const char *folder)
 
 static bool describe(const char *folder, bool inner, char *out, size_t room)
 {
-    char pattern[NAME_MAX + 32], more[64] = "";
+    char pattern[NAME_MAX + 32], place[PATH_MAX], more[80] = "";
     struct names names = {0};
     size_t first = 0;
+    bool star = false;
     if (inner && is_one(folder))
         return snprintf(out, room, "; what lies there opens by name, such as \"%s\"", folder) < (int)room;
     list(folder, &names);
-    const size_t n = largest(&names, &first);
+    size_t n = largest(&names, &first);
     bool good = n > 0;
     if (n > 1)
-        good = make_pattern(names.at + first, n, pattern, sizeof pattern);
+        good = make_pattern(&names, first, &n, pattern, sizeof pattern, &star);
     else if (good)
         snprintf(pattern, sizeof pattern, "%s", names.at[first]);
     if (n > 1)
-        snprintf(more, sizeof more, " (%zu files as one; a list of them does, too)", n);
-    const size_t end = strlen(folder);
-    const int taken =
-        good ? snprintf(out, room, "; what lies there opens by name%s \"%s%s%s\"%s", n < names.n ? ", such as" : ":",
-                        folder, end && folder[end - 1] == '/' ? "" : "/", pattern, more)
-             : -1;
+        snprintf(more, sizeof more, " (%s%zu files as one; a list of them does, too)", names.cut ? "at least " : "", n);
+    if (star)
+        good = good && escape(folder, strlen(folder), place, sizeof place);
+    else
+        good = good && snprintf(place, sizeof place, "%s", folder) < (int)sizeof place;
+    const size_t end = good ? strlen(place) : 0;
+    const int taken = good ? snprintf(out, room, "; what lies there opens by name%s \"%s%s%s\"%s",
+                                      n < names.n || names.cut ? ", such as" : ":", place,
+                                      end && place[end - 1] == '/' ? "" : "/", pattern, more)
+                           : -1;
     names_free(&names);
     return taken > 0 && (size_t)taken < room;
 }
@@ -212,7 +250,7 @@ bool leat_together_hint(const char *folder, char *out, size_t room)
     for (const struct dirent *e; dir && looked < MOST_FOLDERS && (e = readdir(dir)); looked++)
         if (e->d_name[0] != '.' && snprintf(inner, sizeof inner, "%s/%s", folder, e->d_name) < (int)sizeof inner &&
             !stat(inner, &st) && S_ISDIR(st.st_mode) && (!*least || strcmp(inner, least) < 0) &&
-            describe(inner, true, told, sizeof told)) {
+            describe(inner, true, told, room < sizeof told ? room : sizeof told)) {
             memcpy(least, inner, sizeof least);
             snprintf(out, room, "%s", told);
         }

@@ -5,11 +5,18 @@ from __future__ import annotations
 import gzip
 import os
 import pickle
+import re
 from pathlib import Path
 
 import pytest
+from cli_support import jpeg, make_folder
+from cli_support import leat as shell
 
 import leat
+from leat.data.hugging_face import _PHOTOS
+from leat.data.paths import expanded
+
+FORMATS = (Path(__file__).parents[2] / "src/codec/photo/formats.def").read_text()
 
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -80,6 +87,29 @@ def test_a_shard_that_was_not_downloaded_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "data" / "test-00000-of-00001.parquet").unlink()
     with pytest.raises(leat.MissingFileError, match="'test'.*download it again"):
         leat.open(tmp_path, split="test")
+
+
+def test_only_files_that_the_card_names_have_to_be_there(tmp_path: Path) -> None:
+    repository(tmp_path, "---\nconfigs:\n- data_files: data/train-00001-of-00002.parquet\n---\n")
+    (tmp_path / "data" / "train-00000-of-00002.parquet").unlink()
+    assert values(leat.open(tmp_path)) == [3, 4, 5]
+    write(tmp_path / "a.parquet", 7)
+    (tmp_path / "README.md").write_text("---\nconfigs:\n- data_files: [a.parquet, b.parquet]\n---\n")
+    with pytest.raises(leat.MissingFileError, match=r"no file b\.parquet of the split 'train', which README\.md names"):
+        leat.open(tmp_path)
+    write(tmp_path / "b.parquet", 17)
+    assert values(leat.open(tmp_path)) == [7, 8, 9, 17, 18, 19]
+
+
+def test_photos_that_a_card_names_are_a_folder_of_photos(tmp_path: Path) -> None:
+    make_folder(tmp_path / "all", {"ant": 2, "bee": 1}, (8, 8), jpeg)
+    (tmp_path / "README.md").write_text("---\nconfigs:\n- data_files:\n  - {split: train, path: all/**}\n---\n")
+    assert leat.open(tmp_path).fingerprint in shell("info", tmp_path).stdout
+    assert "image" in leat.open(tmp_path).schema and "format         folder" in shell("info", tmp_path).stdout
+    assert set(_PHOTOS) == set(re.findall(r"\.\w+", " ".join(re.findall(r'"[^"]*", (".[^"]*"), "\.', FORMATS))))
+    write(tmp_path / "data" / "a.parquet", 0)
+    (tmp_path / "README.md").write_text("---\nconfigs:\n- data_files: data/*\n---\n")
+    assert "format         parquet" in shell("info", tmp_path).stdout  # photos beside it are none of its files
 
 
 @pytest.mark.parametrize(
@@ -171,6 +201,9 @@ def test_a_file_with_a_star_in_its_name_is_itself(tmp_path: Path) -> None:
             ["t-00000-of-00002.jsonl", "t-00001-of-00002.jsonl", "v-0.jsonl"],
             ', such as "{}/t-{{00000..00001}}-of-00002',
         ),
+        (["s-0.tar", "s-1.tar", "s-5.tar", "s-old.tar"], ', such as "{}/s-[0-9]*.tar" (3 files'),
+        (["s[0]-1.tar", "s[0]-3.tar"], ': "{}/s[[]0]-*.tar" (2 files'),
+        (["s[0]-1.tar", "s[0]-2.tar"], ': "{}/s[0]-{{1..2}}.tar" (2 files'),
         (["a1b1.npz", "a1b2.npz", "a2b1.npz"], ': "{}/a*.npz" (3 files'),
         (["only.h5ad", "notes.txt"], ': "{}/only.h5ad"'),
         (["b/s-1.beton", "b/s-2.beton", "c/s-1.beton"], ': "{}/b/s-{{1..2}}.beton" (2 files'),
@@ -184,6 +217,18 @@ def test_a_folder_without_photos_says_how_its_files_open(tmp_path: Path, names: 
     with pytest.raises(leat.MissingFileError) as e:
         leat.open(tmp_path)
     assert str(e.value).startswith(f"{tmp_path} holds no photo; what lies there opens by name{hint.format(tmp_path)}")
+
+
+def test_the_pattern_of_a_folder_opens_its_files(tmp_path: Path) -> None:
+    """Whatever characters the folder's name has, and however many files there are."""
+    for names, said in ((("1", "3"), ""), (range(20_100), "at least ")):
+        folder = tmp_path / f"a[{len(names)}]*"
+        folder.mkdir()
+        for i in names:
+            (folder / f"s-{i}.tar").touch()
+        with pytest.raises(leat.MissingFileError, match=rf"\({said}\d+ files as one") as e:
+            leat.open(folder)
+        assert len(expanded(str(e.value).split('"')[1])) == len(names)
 
 
 @pytest.mark.parametrize(("format", "ends"), [("jsonl", "jsonl"), ("parquet", "parquet"), ("hdf5", "h5")])  # fmt: skip
@@ -200,9 +245,12 @@ def test_a_compressed_file_of_another_format_says_that_it_is_compressed(tmp_path
         leat.open(tmp_path / "a.beton.gz")
 
 
-def test_a_folder_of_the_hub_opens_in_the_shell(tmp_path: Path) -> None:
-    from cli_support import leat as shell
+def test_a_folder_of_the_hub_whose_name_looks_like_a_pattern_opens_in_the_shell(tmp_path: Path) -> None:
+    repository(tmp_path / "a[1]{2}*", None)
+    assert "samples        3" in shell("info", tmp_path / "a[1]{2}*", "--split", "test").stdout
 
+
+def test_a_folder_of_the_hub_opens_in_the_shell(tmp_path: Path) -> None:
     repository(tmp_path)
     want = leat.open(tmp_path, split="train").fingerprint
     assert want in shell("info", tmp_path, "--split", "train").stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import glob
 import json
 import math
 import os
@@ -683,7 +684,7 @@ def _cells(src: Any, format: str) -> tuple[str, list[str]]:  # noqa: A002
 def _refuse_folders(format: str, paths: list[str]) -> None:  # noqa: A002
     for folder in filter(os.path.isdir, paths):
         ends = sorted({os.path.splitext(n)[1] for n in os.listdir(folder) if not n.startswith(".")} - {""})
-        pattern = os.path.join(folder, f"*{ends[0]}" if len(ends) == 1 else "*")
+        pattern = os.path.join(glob.escape(folder), f"*{ends[0]}" if len(ends) == 1 else "*")
         told = f'name its files, as a pattern such as "{pattern}" or as a list'
         raise FormatError(f"{folder} is a folder, not a file of {format}: {told}")
 

@@ -14,11 +14,12 @@ Those that were downloaded from the Hub:
 from __future__ import annotations
 
 import contextlib
+import fnmatch
 import glob
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..errors import CorruptError, InvalidError, MissingFileError, UnsupportedError
@@ -26,6 +27,10 @@ from .paths import sorted_by_name
 
 _STATE, _SPLITS = "state.json", "dataset_dict.json"
 _CARD, _CARD_BYTES, _MOST_PATTERNS = "README.md", 4 << 20, 100_000  # of a card, what is looked at
+_PHOTOS = (  # src/codec/photo/formats.def
+    ".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".pbm", ".pgm", ".ppm", ".pnm", ".tif", ".tiff", ".avif", ".jxl",
+    ".jp2", ".j2k", ".jpc",
+)  # fmt: skip
 _SHARD = re.compile(r"(?P<split>\w+(?:[.-]\w+)*?)-(?P<number>\d{5})-of-(?P<of>\d{5})(?:-[0-9a-f]{16})?\.parquet")
 
 
@@ -82,15 +87,19 @@ def files_of(path: str, split: str | None) -> list[str]:
 
 
 def is_of_hub(path: str) -> bool:
-    """Whether a folder was downloaded from the Hub with files in the place of a script."""
+    """Whether a folder was downloaded from the Hub with files in the place of a script. Photos, which have folders of
+    their own, are opened as any others.
+    """
     if not any(os.path.isfile(os.path.join(path, name)) for name in (_CARD, ".gitattributes")):
         return False
-    return bool(_configs(path)) or bool(_by_name(path))
+    configs = _configs(path)
+    return not _name_photos(path, configs) if configs else bool(_by_name(path))
 
 
 def hub_files_of(path: str, split: str | None) -> list[str]:
     """The files of a split of such a folder, sorted by name."""
-    splits = _by_card(path) or _by_name(path)
+    patterns = _by_card(path)
+    splits = patterns or _by_name(path)
     if not splits:
         raise MissingFileError(
             f"{path} has neither a README.md with configs nor files such as data/train-00000-of-00001.parquet, by "
@@ -100,22 +109,26 @@ def hub_files_of(path: str, split: str | None) -> list[str]:
         said = "choose one" if split is None else f"there is no {split!r}"
         raise InvalidError(f"{path} has the splits {', '.join(map(repr, splits))}: {said} by split=")
     name = next(iter(splits)) if split is None else split
-    files = sorted_by_name(splits[name])
-    if not files:
-        raise MissingFileError(f"{path} has no file of the split {name!r} that {_CARD} names: download it again")
-    _check_whole(files)
+    files = sorted_by_name(_matching(path, name, patterns[name]) if patterns else splits[name])
+    _check_whole(files, patterns.get(name, ["*"]))
     return files
 
 
-def _check_whole(files: list[str]) -> None:
-    """Names of shards say how many there are: one that was not downloaded would be rows that silently lack."""
-    shards = [(file, found) for file in files if (found := _SHARD.fullmatch(os.path.basename(file)))]
-    there = {(os.path.dirname(file), s["split"], s["of"], int(s["number"])) for file, s in shards}
-    for file, s in shards:
-        for n in range(int(s["of"])):
-            if (os.path.dirname(file), s["split"], s["of"], n) not in there:
+def _check_whole(files: list[str], patterns: list[str]) -> None:
+    """Names of shards say how many there are: one that was not downloaded, and that a pattern fits, would be rows that
+    silently lack.
+    """
+    there: dict[tuple[str, str, str], tuple[set[int], str]] = {}
+    for file in files:
+        if s := _SHARD.fullmatch(os.path.basename(file)):
+            there.setdefault((os.path.dirname(file), s["split"], s["of"]), (set(), file))[0].add(int(s["number"]))
+    for (_, split, of), (numbers, file) in there.items():
+        tail = os.path.basename(file)[len(split) + 6 :]
+        for n in sorted(set(range(int(of))) - numbers):
+            name = f"{split}-{n:05}{tail}"
+            if any(fnmatch.fnmatchcase(name, os.path.basename(p)) for p in patterns):
                 raise MissingFileError(
-                    f"{file} is one of {int(s['of'])} files, and number {n} ({s['split']}-{n:05}-of-{s['of']}) is not "
+                    f"{file} is one of {int(of)} files, and number {n} ({split}-{n:05}-of-{of}) is not "
                     "there: download it, or open those that are there as a list"
                 )
 
@@ -156,7 +169,7 @@ def _configs(path: str) -> list[dict[str, Any]]:
 
 
 def _by_card(path: str) -> dict[str, list[str]]:
-    """The files of each split of the card's one configuration, or of its default one."""
+    """The patterns of each split of the card's one configuration, or of its default one."""
     configs = _configs(path)
     chosen = [c for c in configs if c.get("default") is True] or [
         c for c in configs if len(configs) == 1 or c.get("config_name") == "default"
@@ -167,11 +180,11 @@ def _by_card(path: str) -> dict[str, list[str]]:
             f"{path} has {len(configs)} configurations, and none is the default: name the files of one, as a pattern "
             f"({names}{'; ...' if len(configs) > 8 else ''})"
         )
-    return {} if not chosen else {name: _matching(path, p) for name, p in _splits(path, chosen[0]).items()}
+    return _splits(path, chosen[0]) if chosen else {}
 
 
 def _patterns(path: str, config: Mapping[str, Any], most: int) -> list[str]:
-    return [os.path.join(path, p) for found in _splits(path, config).values() for p in found][:most]
+    return [os.path.join(glob.escape(path), p) for found in _splits(path, config).values() for p in found][:most]
 
 
 def _splits(path: str, config: Mapping[str, Any]) -> dict[str, list[str]]:
@@ -199,9 +212,26 @@ def _splits(path: str, config: Mapping[str, Any]) -> dict[str, list[str]]:
     return splits
 
 
-def _matching(path: str, patterns: list[str]) -> list[str]:
-    found = {f for p in patterns for f in glob.glob(os.path.join(glob.escape(path), p), recursive=True)}
-    return [f for f in found if os.path.isfile(f)]
+def _fitting(path: str, pattern: str) -> Iterator[str]:
+    found = glob.iglob(os.path.join(glob.escape(path), pattern), recursive=True)
+    return (f for f in found if os.path.isfile(f))
+
+
+def _matching(path: str, split: str, patterns: list[str]) -> list[str]:
+    files: set[str] = set()
+    for pattern in patterns:
+        found = sorted_by_name(list(_fitting(path, pattern)))
+        if not found:
+            raise MissingFileError(
+                f"{path} has no file {pattern} of the split {split!r}, which {_CARD} names: download it again"
+            )
+        files.update(found)
+    return list(files)
+
+
+def _name_photos(path: str, configs: list[dict[str, Any]]) -> bool:
+    patterns = (p for c in configs for found in _splits(path, c).values() for p in found)
+    return any(f.lower().endswith(_PHOTOS) for p in patterns for f in _fitting(path, p))
 
 
 def _is_name(name: str) -> bool:

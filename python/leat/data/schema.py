@@ -314,7 +314,7 @@ def wanted(fields: Wanted | None) -> dict[str, Field | None] | None:
 
 
 def no_field_text(where: str, name: str, there: Iterable[str], what: str = "") -> str:
-    """The text of an error of a field that is not there, as src/base/names.c words it: `where` is the file, `what`
+    """The text of an error of a field that is not there, as src/base/known.c words it: `where` is the file, `what`
     follows the name.
     """
     known = list(there)
