@@ -41,25 +41,31 @@ static void say_name(struct leat_job *j, uint64_t position)
     snprintf(j->error.message + length, sizeof j->error.message - (size_t)length, "%s", said);
 }
 
-/* Whether a value that breaks its sample is one that the sample has not: its format says so in NAME.valid, which is
- * then the error. */
+/* Whether a value has n bytes, none or one, which is 0. */
+static bool is_zero(const struct leat_dataset *d, uint64_t position, size_t field, size_t n)
+{
+    struct leat_value value;
+    if (leat_dataset_read(d, position, field, &value, NULL))
+        return false;
+    const bool found = value.length == n && (!n || !*(const uint8_t *)value.data);
+    leat_value_clear(&value);
+    return found;
+}
+
+/* A value that breaks its sample may be one that the sample has not: it is empty, and its format says so in NAME.valid.
+ * That is then the error. */
 static void say_absent(struct leat_job *j, uint64_t position)
 {
     const struct leat_dataset *d = j->context->dataset;
     char valid[sizeof j->error.field + 8], own[4 * sizeof valid], name[4 * sizeof valid];
-    struct leat_value value;
     size_t n;
     if (!*j->error.field)
         return;
     snprintf(valid, sizeof valid, "%s.valid", j->error.field);
-    const size_t field = leat_dataset_field(d, valid);
+    const size_t field = leat_dataset_field(d, j->error.field), says = leat_dataset_field(d, valid);
     const struct leat_field *fields = leat_dataset_fields(d, &n);
-    if (field == n || fields[field].dtype != LEAT_BOOL || fields[field].kind != LEAT_KIND_ARRAY ||
-        leat_dataset_read(d, position, field, &value, NULL))
-        return;
-    const bool absent = value.length == 1 && !*(const uint8_t *)value.data;
-    leat_value_clear(&value);
-    if (absent)
+    if (field < n && says < n && fields[says].dtype == LEAT_BOOL && fields[says].kind == LEAT_KIND_ARRAY &&
+        is_zero(d, position, says, 1) && is_zero(d, position, field, 0))
         snprintf(j->error.message, sizeof j->error.message,
                  "there is no %s here (%s is false): ds.where('\"%s\"') has those that have one",
                  leat_escape(j->error.field, own, sizeof own), leat_escape(valid, name, sizeof name), name);

@@ -260,3 +260,5 @@ def test_a_field_that_is_not_there_is_answered_with_the_one_that_is_meant(tmp_pa
     for message in said:
         assert str(path) in message and 'did you mean "label"? It has ' in message, message
     assert "has text, label" in said[0]
+    with pytest.raises(KeyError, match='no field "LABEL": did you mean "label"'):
+        ds.column("LABEL")

@@ -198,6 +198,10 @@ def test_a_file_that_a_sample_lacks_is_said_to_be_absent(tmp_path: Path) -> None
     assert "(sample 1, " in str(e.value) and "on_error=" in str(e.value) and e.value.field == "jpg"
     with pytest.raises(leat.BrokenSampleError, match=r"the photo is empty \(0 bytes\)"):
         next(iter(leat.Loader(ds[2:], 1, outputs=decoded, framework="numpy")))
+    with leat.Writer(tmp_path / "a.leat", {"jpg": "image", "jpg.valid": "bool"}, check=False) as writer:
+        writer.add(**{"jpg": jpeg(8, 8)[:99], "jpg.valid": False})  # a column of the user's own
+    with pytest.raises(leat.BrokenSampleError, match="^(?!.*there is no jpg)"):
+        next(iter(leat.Loader(leat.open(tmp_path / "a.leat"), 1, outputs=decoded, framework="numpy")))
     decoded["jpg"].append(leat.ops.CenterCrop(8))
     batch = next(iter(leat.Loader(ds, 3, outputs=decoded, framework="numpy", on_error="skip")))
     assert batch.ids.tolist() == [0]

@@ -6,8 +6,8 @@ MUTATIONS = [
     Mutation(
         "a file without bytes is one that the sample has not",
         "src/engine/policy.c",
-        "value.length == 1 && !*(const uint8_t *)value.data;",
-        "value.length == 1;",
+        "value.length == n && (!n || !*(const uint8_t *)value.data);",
+        "value.length == n;",
         ("py:test_tar.py::test_a_file_that_a_sample_lacks_is_said_to_be_absent",),
     ),
     Mutation(

@@ -4,6 +4,13 @@ from mutations import Mutation
 
 MUTATIONS = [
     Mutation(
+        "the star of a folder's pattern takes files of other names",
+        "src/format/together.c",
+        "k < 2 && good && (!k || *n != wanted)",
+        "k < 1 && good && (!k || *n != wanted)",
+        ("py:test_hub_folders.py::test_a_folder_without_photos_says_how_its_files_open",),
+    ),
+    Mutation(
         "a tar that is cut within its padding is whole",
         "src/format/tar_scan.c",
         "else if (whole && s->passes)",

@@ -318,8 +318,9 @@ def no_field_text(where: str, name: str, there: Iterable[str], what: str = "") -
     follows the name.
     """
     known = list(there)
-    near = difflib.get_close_matches(name, known, 1)
-    meant = f': did you mean "{near[0]}"? It has ' if near else ": it has "
+    folded = {n.lower(): n for n in reversed(known)}
+    near = difflib.get_close_matches(name.lower(), folded, 1)
+    meant = f': did you mean "{folded[near[0]]}"? It has ' if near else ": it has "
     return f'{where} has no field "{name}"{what}{meant}{_cut(", ".join(known)) or "none"}'
 
 
