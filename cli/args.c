@@ -167,27 +167,19 @@ static bool parse_time(const struct cli_command *command, const char *option, co
 static bool parse_choice(const struct cli_command *command, const char *option, const char *text, const char *choices,
                          int *out)
 {
-    const char *at = choices;
-    for (int i = 0; *at; i++) {
-        const size_t length = strcspn(at, ", ");
-        if (strlen(text) == length && !strncmp(text, at, length)) {
-            *out = i;
-            return true;
-        }
-        at += length;
-        at += !strncmp(at, ", ", 2) ? 2 : !strncmp(at, " or ", 4) ? 4 : 0;
-    }
     char words[256];
     const char *names[MOST_OPTIONS], *near;
     size_t n = 0;
     snprintf(words, sizeof words, "%s", choices);
     for (char *word = words, *next; word && n < MOST_OPTIONS; word = next) {
-        next = word + strcspn(word, ", ");
-        const size_t gap = !strncmp(next, ", ", 2) ? 2 : !strncmp(next, " or ", 4) ? 4 : 0;
-        if (*next)
-            *next = 0;
+        char *end = word + strcspn(word, ", ");
+        next = !strncmp(end, ", ", 2) ? end + 2 : !strncmp(end, " or ", 4) ? end + 4 : NULL;
+        *end = 0;
+        if (!strcmp(text, word)) {
+            *out = (int)n;
+            return true;
+        }
         names[n++] = word;
-        next = gap ? next + gap : NULL;
     }
     near = cli_nearest(text, names, n);
     if (near)

@@ -280,9 +280,8 @@ struct leat_dataset *cli_open_all(const struct cli_command *command, const struc
     o->by_python = cli_are_read_by_python(&paths);
     if ((o->by_python && !o->tables) || (!o->by_python && (o->fills.n || o->split))) {
         cli_say(command,
-                o->by_python ? "%s is read by convert, info, cat, stats, view and verify: leat convert makes a file of "
-                               "leat of it for "
-                               "this command."
+                o->by_python ? "%s is read by pack, convert, info, cat, stats, view and verify: leat convert makes "
+                               "a file of leat of it for this command."
                 : o->split   ? "%s: --split is for folders of Hugging Face, and this is none."
                              : "%s: --fill is for missing values of Parquet and Arrow.",
                 paths.at[0]);

@@ -51,9 +51,10 @@ double cli_element(enum leat_dtype dtype, const void *data, size_t i);
 /* A word as a shell needs it: quoted if it must be. */
 void cli_print_shell(FILE *out, const char *word);
 
-/* The index of a field by its name, or -1. */
 /* What is said of tars without an end, behind their number. */
 #define CLI_ENDLESS "without the zeros that mark the end: left out by the writer, or cut off between two files"
+
+/* The index of a field by its name, or -1. */
 int cli_field(const struct leat_dataset *dataset, const char *name);
 /* Says that a data set has no field of a name, the one that may be meant, and those that it has. */
 void cli_say_no_field(const struct cli_command *command, const struct leat_dataset *dataset, const char *path,

@@ -178,12 +178,11 @@ static int look_at(struct verify *verify)
 static bool is_endless(const char *path)
 {
     struct leat_dataset *dataset;
-    char *text;
     if (!strstr(path, ".tar.") && !strstr(path, ".tgz") && !strstr(path, ".tzst"))
         return false;
     if (leat_dataset_open(path, NULL, &dataset, NULL))
         return false;
-    json_t *about = leat_dataset_about(dataset, &text, NULL) ? NULL : cli_taken(text);
+    json_t *about = cli_about(dataset);
     const bool endless = cli_whole(about, "endless") > 0;
     json_decref(about);
     leat_dataset_release(dataset);

@@ -341,7 +341,7 @@ def test_the_time_left_is_shown_beside_the_rate() -> None:
     text = line.text()
     line.close()
     assert re.fullmatch(
-        r"tokenising  60%  600 of 1,000 samples  [\d,]+/s  [\d,]+ tokens/s  [\d.]+ MB/s  \d+ ms left", text
+        r"tokenising  60%  600 of 1,000 samples  [\d,]+/s  [\d,]+ tokens/s  [\d.]+ \w+/s  .+ left", text
     ), text
 
 
@@ -376,7 +376,7 @@ def test_progress_is_told_in_the_words_and_units_of_the_command(tmp_path: Path) 
     source = (Path(__file__).parents[2] / "cli" / "progress.c").read_text()
     for words in ("%s of %s samples  %s/s", "  %s left", "  %s/s", " %3.0f%%"):
         assert words in source
-    assert re.fullmatch(r"packing  50%  1,000 of 2,000 samples  [\d,]+/s  \d+ ms left  2 skipped", text), text
+    assert re.fullmatch(r"packing  50%  1,000 of 2,000 samples  [\d,]+/s  .+ left  2 skipped", text), text
 
 
 def test_tables_are_tokenised_by_blocks_to_the_same_bytes(tmp_path: Path) -> None:
