@@ -9,6 +9,7 @@
 
 #include "engine/interrupt.h"
 
+#define MOST_TRIES 100 /* of a finalizer: one that raises KeyboardInterrupt itself would be called without end */
 #define PY_DEFINE_TYPE(NAME) PyTypeObject *py_##NAME##_type;
 PY_TYPES(PY_DEFINE_TYPE)
 static PyObject *error_factory; /* leat.errors.from_status */
@@ -284,9 +285,10 @@ static bool put_off(PyObject *error)
 static PyObject *complete(PyObject *module, PyObject *args)
 {
     PyObject *function, *arguments, *result, *first = NULL, *error;
+    int tries = 0;
     if (!PyArg_ParseTuple(args, "OO!:complete", &function, &PyTuple_Type, &arguments))
         return NULL;
-    while (!(result = PyObject_Call(function, arguments, NULL)) && (error = take_signalled())) {
+    while (!(result = PyObject_Call(function, arguments, NULL)) && ++tries < MOST_TRIES && (error = take_signalled())) {
         if (first)
             Py_DECREF(error); /* one is enough */
         else

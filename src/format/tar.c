@@ -410,44 +410,40 @@ static int tar_verify(struct leat_source *source, const struct leat_verify_optio
 }
 
 /* Whether nothing follows the last member, or no zeros do: some writers leave out the end, and a tar that was cut
- * between members has none. */
-static int is_endless(const struct leat_tar_file *f, bool *endless, struct leat_error *error)
+ * between members has none. One that cannot be read now has one. */
+static bool is_endless(const struct leat_tar_file *f)
 {
     const struct leat_tar_index *x = &f->index;
     uint8_t block[LEAT_TAR_BLOCK];
     uint64_t end = 0;
-    int rc = LEAT_OK;
-    for (size_t e = 0; e < x->n_endings && x->count && !rc; e++) {
+    for (size_t e = 0; e < x->n_endings && x->count; e++) {
         struct leat_tar_member m;
         bool found;
-        rc = leat_tar_index_find(x, x->count - 1, e, &found, &m, error);
-        if (!rc && found && leat_tar_at(&m) + leat_tar_bytes(&m) > end)
+        if (leat_tar_index_find(x, x->count - 1, e, &found, &m, NULL))
+            return false;
+        if (found && leat_tar_at(&m) + leat_tar_bytes(&m) > end)
             end = leat_tar_at(&m) + leat_tar_bytes(&m);
     }
-    *endless = x->bytes < end + LEAT_TAR_BLOCK || x->bytes < sizeof block;
-    if (rc || *endless)
-        return rc;
+    if (x->bytes < end + LEAT_TAR_BLOCK || x->bytes < sizeof block)
+        return true;
     struct leat_io_file *file;
-    if ((rc = leat_their_file_bytes(&f->file, NULL, &file, error)))
-        return rc;
-    rc = leat_io_read(file, x->bytes - sizeof block, sizeof block, block, error);
+    if (leat_their_file_bytes(&f->file, NULL, &file, NULL))
+        return false;
+    const int rc = leat_io_read(file, x->bytes - sizeof block, sizeof block, block, NULL);
     leat_io_release(file);
+    bool zero = true;
     for (size_t i = 0; i < sizeof block && !rc; i++)
-        *endless = *endless || block[i];
-    return rc;
+        zero = zero && !block[i];
+    return !zero;
 }
 
 static int tar_about(struct leat_source *source, struct leat_source_about *out, struct leat_error *error)
 {
     const struct leat_tar *t = (const struct leat_tar *)source;
-    int rc = LEAT_OK;
     leat_their_files_about(&t->all, out);
-    for (size_t i = 0; i < t->n_files && !rc; i++) {
-        bool endless;
-        rc = is_endless(&t->files[i], &endless, error);
-        out->endless += !rc && endless;
-    }
-    return rc;
+    for (size_t i = 0; i < t->n_files; i++) /* of remote ones each would be a request */
+        out->endless += !leat_io_is_remote(t->files[i].file.path) && is_endless(&t->files[i]);
+    return LEAT_OK;
 }
 
 static int tar_place(struct leat_source *source, uint64_t sample, struct leat_sample_place *out,

@@ -621,6 +621,12 @@ def test_ctrl_c_while_a_loader_is_collected_reaches_the_main_thread(records: Pat
         del thing
         gc.collect()
         print(end.alive)
+        def exits():
+            raise SystemExit("of its own")
+        try:
+            finalize(thing := Thing(), exits)()
+        except SystemExit as error:
+            print("raised", error)
         """,
     )
-    assert out == f"interrupted {times + 1}\nclosed\ntold of the finalizer\nFalse\n"
+    assert out == f"interrupted {times + 1}\nclosed\ntold of the finalizer\nFalse\nraised of its own\n"

@@ -86,6 +86,10 @@ def test_a_tar_that_is_cut_within_its_padding_is_an_error_and_one_without_an_end
         assert (f"note           1 tar {endless}" in told) == noted
         assert (json.loads(shell("info", packed, "--json").stdout).get("endless", 0) == 1) == noted
         assert (endless in shell("verify", packed).stdout) == noted
+        open_ = leat.open(path)
+        about = open_.about
+        write(path, data[:512])
+        assert {**open_.about, "endless": 0} == {**about, "endless": 0}  # nobody has to read it for that
 
 
 def test_compressed_tars_are_the_same_data_set(tmp_path: Path) -> None:
