@@ -21,6 +21,16 @@ void leat_job_raise(struct leat_job *j, uint64_t row)
     j->results.failure = j->error;
 }
 
+/* Whether a name is a part of a path, with or without its extension. */
+static bool is_in_path(const char *path, const char *name)
+{
+    const size_t n = strlen(name);
+    for (const char *at = path; (at = strstr(at, name)); at++)
+        if ((at == path || at[-1] == '/') && (!at[n] || at[n] == '/' || at[n] == '.'))
+            return true;
+    return false;
+}
+
 /* Puts the name of a sample, if its data set has names, in front of the error's text. Reads the name. */
 static void say_name(struct leat_job *j, uint64_t position)
 {
@@ -34,7 +44,7 @@ static void say_name(struct leat_job *j, uint64_t position)
     if (value.length <= MAX_NAME)
         memcpy(name, value.data, value.length);
     leat_value_clear(&value);
-    if (!*name || strstr(j->error.file, name))
+    if (!*name || is_in_path(j->error.file, name))
         return;
     memcpy(said, j->error.message, sizeof said);
     int length = snprintf(j->error.message, sizeof j->error.message, "%s: ", leat_escape(name, shown, sizeof shown));

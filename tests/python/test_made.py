@@ -197,7 +197,7 @@ def test_damaged_idx_files_are_refused_or_read_but_never_crash(
 
 def test_a_gzip_file_of_something_else_is_no_format(tmp_path: Path) -> None:
     (tmp_path / "x.gz").write_bytes(gzip.compress(b"hello" * 100))
-    with pytest.raises(leat.FormatError, match="no format"):
+    with pytest.raises(leat.FormatError, match="what is in it is none of the formats"):
         leat.open(tmp_path / "x.gz")
 
 

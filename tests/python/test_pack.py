@@ -17,9 +17,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cli_support import PYTHON, Started, command, jpeg, make_folder, real_data
+from cli_support import PYTHON, Started, command, jpeg, make_folder, real_data, stopped
 from cli_support import leat as run
-from test_convert import killed
 
 import leat
 
@@ -462,7 +461,7 @@ def test_a_killed_run_goes_on_to_the_same_file(bad: tuple[int, ...], tmp_path: P
     spec, out = f"{module(tmp_path, bad=bad)}:Slow", tmp_path / "out.leat"
     policy = ["--on-error", "skip"] if bad else []
     line = [command(), "pack", "--dataset", spec, out, "--workers", 2, *policy]
-    assert killed(line, tmp_path / "out.leat.partial", 10 << 20) == -signal.SIGKILL
+    assert stopped(line, tmp_path / "out.leat", signal.SIGKILL, 10 << 20).returncode == -signal.SIGKILL
     kept = run("pack", "--dataset", spec, out, *policy, code=2, env=PYTHON).stderr
     assert "samples of an unfinished target are here, --resume continues, --overwrite starts again" in kept
     module(tmp_path, 401, bad)
