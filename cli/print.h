@@ -51,7 +51,7 @@ double cli_element(enum leat_dtype dtype, const void *data, size_t i);
 /* A word as a shell needs it: quoted if it must be. */
 void cli_print_shell(FILE *out, const char *word);
 
-/* What is said of tars without an end, behind their number. */
+/* Says that tars have no end, behind their number. */
 #define CLI_ENDLESS "without the zeros that mark the end: left out by the writer, or cut off between two files"
 
 /* The index of a field by its name, or -1. */

@@ -174,7 +174,7 @@ static int look_at(struct verify *verify)
     return exit_code;
 }
 
-/* Of a compressed tar whose blocks are good: whether it has an end. */
+/* Whether a compressed tar, whose blocks are good, has no end. */
 static bool is_endless(const char *path)
 {
     struct leat_dataset *dataset;

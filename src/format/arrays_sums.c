@@ -212,7 +212,8 @@ static int sum_all(struct leat_arrays *a, const struct leat_open_options *option
 
 /* ---- the fingerprint -------------------------------------------------------------------------- */
 
-/* What the sums are over. The checksum of a member also tells a file that was changed where no piece of it is. */
+/* A hash of the arrays that sums are over. The checksum of a member also tells a file that was changed where no piece
+ * of it is. */
 static uint64_t choice_of(const struct leat_arrays *a)
 {
     uint64_t key = a->source.count;

@@ -25,7 +25,7 @@ size_t leat_gzip_head(const uint8_t *head, size_t n, uint8_t *out, size_t room);
 /* The first n decoded bytes, compared with nothing. CORRUPT (also: there are fewer), IO, NOMEM. */
 int leat_gzip_first(struct leat_io_file *file, uint8_t *to, size_t n, struct leat_error *error);
 
-/* What is kept of an access point. */
+/* An access point as it is kept. */
 struct leat_gzip_point {
     uint64_t in, out;     /* the next byte of the file; decoded bytes before it */
     uint64_t hash;        /* of the decoded bytes up to the next point */

@@ -75,6 +75,16 @@ static int open_keeping(struct leat_gzip_points *keep, struct leat_io_file **out
     return rc;
 }
 
+/* Packs the text, and takes the points of an opening. */
+static void keep_points(struct leat_gzip_points *points)
+{
+    struct leat_error error;
+    struct leat_io_file *file;
+    files_write(folder, "data.gz", packed, pack(plain, BYTES, packed, sizeof packed));
+    assert_ok(open_keeping(points, &file, &error));
+    leat_io_release(file);
+}
+
 static int open_gzip(struct leat_io_file **out, struct leat_error *error)
 {
     return open_keeping(NULL, out, error);
@@ -308,9 +318,7 @@ TEST(points_that_are_damaged_are_refused_or_told_and_give_no_other_bytes)
     struct leat_io_file *file;
     struct leat_gzip_points points;
     size_t refused = 0, told = 0;
-    files_write(folder, "data.gz", packed, pack(plain, BYTES, packed, sizeof packed));
-    assert_ok(open_keeping(&points, &file, &error));
-    leat_io_release(file);
+    keep_points(&points);
     const size_t of_points = (points.n + 1) * sizeof *points.points, of_windows = (points.n - 1) * LEAT_GZIP_WINDOW;
     for (size_t k = 0; k < 300; k++) {
         uint8_t *byte =
@@ -347,9 +355,7 @@ TEST(points_that_lie_closer_together_than_they_are_kept_are_refused)
     struct leat_error error;
     struct leat_io_file *file;
     struct leat_gzip_points points;
-    files_write(folder, "data.gz", packed, pack(plain, BYTES, packed, sizeof packed));
-    assert_ok(open_keeping(&points, &file, &error));
-    leat_io_release(file);
+    keep_points(&points);
     points.points = realloc(points.points, (points.n + 2) * sizeof *points.points);
     assert_non_null(points.points);
     struct leat_gzip_point *first = points.points;
@@ -375,9 +381,7 @@ TEST(points_whose_file_is_cut_while_it_is_mapped_are_refused)
     struct leat_io_file *file, *index;
     struct leat_gzip_points points;
     char at[PATH_MAX + 16];
-    files_write(folder, "data.gz", packed, pack(plain, BYTES, packed, sizeof packed));
-    assert_ok(open_keeping(&points, &file, &error));
-    leat_io_release(file);
+    keep_points(&points);
     files_write(folder, "windows", points.windows, (points.n - 1) * LEAT_GZIP_WINDOW);
     snprintf(at, sizeof at, "%s/windows", folder);
     assert_ok(leat_io_open(at, &index, &error));
@@ -413,9 +417,7 @@ TEST(points_that_lie_and_agree_among_themselves_give_no_other_bytes)
     struct leat_error error;
     struct leat_io_file *file;
     struct leat_gzip_points points;
-    files_write(folder, "data.gz", packed, pack(plain, BYTES, packed, sizeof packed));
-    assert_ok(open_keeping(&points, &file, &error));
-    leat_io_release(file);
+    keep_points(&points);
     struct leat_gzip_point *p = &points.points[LIE];
     const size_t bytes = (size_t)(p[1].out - p->out);
     assert_true(p->out >= LEAT_GZIP_WINDOW);
