@@ -70,13 +70,7 @@ void leat_arrays_mark(struct leat_source *source, size_t field, uint64_t sample,
 
 int leat_arrays_refresh(struct leat_source *source, struct leat_error *error)
 {
-    const struct leat_arrays *a = (const struct leat_arrays *)source;
-    uint64_t stamp, size;
-    int rc = leat_io_stamp(a->file, &stamp, &size, error);
-    if (rc || stamp == a->stamp)
-        return rc;
-    return leat_fail_at(error, LEAT_E_CHANGED, a->path, LEAT_NO_OFFSET,
-                        "%s was changed after it was opened: open it again", a->path);
+    return leat_io_unchanged(((const struct leat_arrays *)source)->file, error);
 }
 
 int leat_arrays_column(struct leat_source *source, size_t field, const void **data, struct leat_error *error)
@@ -257,7 +251,6 @@ static int fill(struct leat_arrays *a, const struct leat_arrays_in *in, const st
     char(*names)[LEAT_FIELD_NAME] = leat_new_array(in->n + 1, sizeof *names);
     const size_t all = in->n < LEAT_ARRAYS_MOST ? in->n : LEAT_ARRAYS_MOST,
                  most = options->n_fields ? options->n_fields : all;
-    uint64_t size;
     a->path = leat_strdup(in->path);
     a->notice = leat_strdup(in->notice);
     a->columns = leat_new_array(most + 1, sizeof *a->columns);
@@ -266,7 +259,6 @@ static int fill(struct leat_arrays *a, const struct leat_arrays_in *in, const st
     int rc = names && a->path && a->notice && a->columns && a->fields && a->storage
                  ? leat_wanted_check(options, error)
                  : leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", in->path);
-    rc = rc ? rc : leat_io_stamp(in->file, &a->stamp, &size, error);
     for (size_t i = 0; i < in->n && !rc; i++) {
         size_t length;
         const char *name = in->name(in->user, i, &length);

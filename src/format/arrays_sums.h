@@ -31,7 +31,6 @@ struct leat_arrays {
     struct leat_source source;
     char *path, *notice;
     struct leat_io_file *file;
-    uint64_t stamp;
     struct leat_field *fields;
     struct leat_array_column *columns;
     uint8_t *storage;

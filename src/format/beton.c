@@ -35,7 +35,6 @@ struct beton {
     struct leat_source source;
     char *path;
     struct leat_io_file *file, *raw;
-    uint64_t stamp;
     enum leat_recheck recheck;
     struct leat_beton_layout layout;
     struct leat_places places;
@@ -168,15 +167,6 @@ static void beton_close(struct leat_source *source)
     leat_free(b);
 }
 
-static int check_stamp(const struct beton *b, struct leat_error *error)
-{
-    uint64_t stamp, size;
-    const int rc = leat_io_stamp(b->file, &stamp, &size, error);
-    return rc || stamp == b->stamp ? rc
-                                   : leat_fail_at(error, LEAT_E_CHANGED, b->path, LEAT_NO_OFFSET,
-                                                  "%s was changed after it was opened: open it again", b->path);
-}
-
 static int find_index(struct beton *b, const struct leat_open_options *options, struct leat_error *error)
 {
     char place[4096];
@@ -190,7 +180,7 @@ static int find_index(struct beton *b, const struct leat_open_options *options, 
         mkdir(options->index_dir, 0777);
     b->is_new = true;
     int rc = leat_beton_index_make(b->file, &b->layout, options, &b->places, error);
-    if (!rc && keeps && !(rc = check_stamp(b, error)))
+    if (!rc && keeps && !(rc = leat_io_unchanged(b->file, error)))
         leat_places_save(&b->places, place, b->file, LEAT_BETON_KIND, 0);
     return rc;
 }
@@ -328,11 +318,10 @@ static int sum_all(struct beton *b, const struct leat_open_options *options, str
 
 static int load(struct beton *b, const struct leat_open_options *options, struct leat_error *error)
 {
-    uint64_t size, places;
+    uint64_t places;
     int rc = leat_kept_check_dir(options->index_dir, error);
     rc = rc ? rc : leat_wanted_check(options, error);
     rc = rc ? rc : leat_io_open(b->path, &b->file, error);
-    rc = rc ? rc : leat_io_stamp(b->file, &b->stamp, &size, error);
     rc = rc ? rc : leat_beton_read_layout(b->file, options, &b->layout, error);
     rc = rc ? rc : make_fields(b, options, error);
     rc = rc ? rc : find_index(b, options, error);
@@ -401,7 +390,7 @@ static int beton_extents(struct leat_source *source, size_t field, const uint64_
     struct origin *o = &b->origins[field];
     const uint64_t k = o->column->place;
     *failed = 0;
-    int rc = leat_io_is_remote(b->path) ? LEAT_OK : check_stamp(b, error);
+    int rc = leat_io_unchanged(b->file, error);
     for (size_t i = 0; i < n && !rc; i++) {
         struct leat_place at;
         struct leat_extent *e = &extents[i];
@@ -431,7 +420,7 @@ static int beton_compute(struct leat_source *source, const size_t *fields, size_
     struct beton *b = (struct beton *)source;
     uint8_t *bytes = NULL;
     size_t room = 0, i = 0;
-    int rc = leat_io_is_remote(b->path) ? LEAT_OK : check_stamp(b, error);
+    int rc = leat_io_unchanged(b->file, error);
     for (; i < n && !rc; i += !rc) {
         if (leat_values_cancelled(out))
             rc = leat_fail(error, LEAT_E_CANCELLED, "reading was cancelled");
@@ -480,7 +469,7 @@ static void beton_keep(struct leat_source *source, size_t field, uint64_t sample
 
 static int beton_refresh(struct leat_source *source, struct leat_error *error)
 {
-    return check_stamp((const struct beton *)source, error);
+    return leat_io_unchanged(((const struct beton *)source)->file, error);
 }
 
 /* Makes the index again, and compares it with one that was kept: of any other it is the first reading. */

@@ -7,7 +7,6 @@
 #include "format/chunked.h"
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -31,54 +30,21 @@ struct leat_chunked {
     const char **files;
     uint64_t *sizes;
     int64_t *times;
-    /* Opened when they are first needed, and set under `installing`; a stamp before its file. */
-    _Atomic(struct leat_io_file *) open[OPEN_FILES];
-    uint64_t stamps[OPEN_FILES];
+    _Atomic(struct leat_io_file *) open[OPEN_FILES]; /* each when it is first needed */
     _Atomic(struct leat_io_file *) decoded; /* blocks; NULL until the first read, and of an array without chunks */
 };
 
-/* ---- the lock: nothing is called while it is held, so it may be taken before or after any other one ---------- */
-
-static pthread_mutex_t installing = PTHREAD_MUTEX_INITIALIZER;
-
-static void before_fork(void)
-{
-    pthread_mutex_lock(&installing);
-}
-
-static void after_fork(void)
-{
-    pthread_mutex_unlock(&installing);
-}
-
-static void start_once(void)
-{
-    pthread_atfork(before_fork, after_fork, after_fork);
-}
-
 /* Takes the file over. Returns the one that is there now: that of another thread, if it was quicker. */
-static struct leat_io_file *install(_Atomic(struct leat_io_file *) *at, struct leat_io_file *file, uint64_t *stamp_at,
-                                    uint64_t stamp)
+static struct leat_io_file *install(_Atomic(struct leat_io_file *) *at, struct leat_io_file *file)
 {
-    pthread_mutex_lock(&installing);
-    struct leat_io_file *const there = atomic_load(at);
-    if (!there && stamp_at)
-        *stamp_at = stamp;
-    if (!there)
-        atomic_store(at, file);
-    pthread_mutex_unlock(&installing);
-    if (there)
-        leat_io_release(file);
-    return there ? there : file;
+    struct leat_io_file *there = NULL;
+    if (atomic_compare_exchange_strong(at, &there, file))
+        return file;
+    leat_io_release(file);
+    return there;
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
-
-static int changed(const char *path, struct leat_error *error)
-{
-    return leat_fail_at(error, LEAT_E_CHANGED, path, LEAT_NO_OFFSET,
-                        "%s is another file than the one that was opened: open it again", path);
-}
 
 static int open_file(struct leat_chunked *c, uint64_t i, struct leat_io_file **out, struct leat_error *error)
 {
@@ -89,7 +55,8 @@ static int open_file(struct leat_chunked *c, uint64_t i, struct leat_io_file **o
     const bool other = (c->a.sizes && c->sizes[i] != LEAT_STORED_MISSING && (*out)->size != c->sizes[i]) ||
                        (c->a.times && c->times[i] && (*out)->mtime_ns && (*out)->mtime_ns != c->times[i]);
     if (other)
-        rc = changed(c->files[i], error);
+        rc = leat_fail_at(error, LEAT_E_CHANGED, c->files[i], LEAT_NO_OFFSET,
+                          "%s is another file than the one that was opened: open it again", c->files[i]);
     if (!rc && leat_io_is_remote(c->files[i])) {
         raw = *out;
         rc = leat_blocks_over(raw, REMOTE_BLOCK, true, NULL, NULL, out, error);
@@ -104,7 +71,6 @@ static int open_file(struct leat_chunked *c, uint64_t i, struct leat_io_file **o
 /* Release it afterwards. */
 static int file_of(struct leat_chunked *c, uint64_t i, struct leat_io_file **out, struct leat_error *error)
 {
-    uint64_t stamp, size;
     if (c->a.n_files > OPEN_FILES)
         return open_file(c, i, out, error);
     struct leat_io_file *file = atomic_load(&c->open[i]);
@@ -112,13 +78,9 @@ static int file_of(struct leat_chunked *c, uint64_t i, struct leat_io_file **out
         int rc = open_file(c, i, &file, error);
         if (rc)
             return rc;
-        if ((rc = leat_io_stamp(file, &stamp, &size, error))) {
-            leat_io_release(file);
-            return rc;
-        }
         if (!c->a.n_chunks && file->backend->map)
             leat_io_map(file, NULL); /* parts of it are read again and again; without a mapping, from the file */
-        file = install(&c->open[i], file, &c->stamps[i], stamp);
+        file = install(&c->open[i], file);
     }
     *out = leat_io_retain(file);
     return LEAT_OK;
@@ -130,13 +92,9 @@ int leat_chunked_check(struct leat_chunked *c, struct leat_error *error)
     if (c->a.n_files > OPEN_FILES)
         return LEAT_OK; /* each is compared when it is opened */
     for (uint64_t i = 0; i < c->a.n_files && !rc; i++) {
-        uint64_t stamp, size;
         struct leat_io_file *file = atomic_load(&c->open[i]);
-        if (!file)
-            continue; /* likewise */
-        rc = leat_io_stamp(file, &stamp, &size, error);
-        if (!rc && stamp != c->stamps[i])
-            rc = changed(c->files[i], error);
+        if (file) /* likewise */
+            rc = leat_io_unchanged(file, error);
     }
     return rc;
 }
@@ -241,7 +199,7 @@ static int open_bands(struct leat_chunked *c, struct leat_io_file **out, struct 
         return LEAT_OK;
     const int rc = leat_blocks_open(&blocks, out, error);
     if (!rc)
-        *out = install(&c->decoded, *out, NULL, 0);
+        *out = install(&c->decoded, *out);
     return rc;
 }
 
@@ -421,13 +379,11 @@ static bool copy_names(struct leat_chunked *c, const struct leat_stored_array *a
 
 int leat_chunked_new(const struct leat_stored_array *array, struct leat_chunked **out, struct leat_error *error)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct leat_chunked *c = leat_new(struct leat_chunked);
     *out = NULL;
     if (!c)
         return leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", array->name);
     c->a = *array;
-    pthread_once(&once, start_once);
     int rc = check(c, error);
     if (!rc && !copy_names(c, array))
         rc = leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", array->name);

@@ -29,7 +29,6 @@ struct events {
     uint64_t bytes; /* of the file */
     struct leat_event_table table;
     struct leat_npy_rows features; /* `values` NULL: features are a column, or there are none */
-    uint64_t stamp;                /* of their file */
 };
 
 /* ---- recognising ----------------------------------------------------------------------------- */
@@ -96,9 +95,7 @@ static int open_features(struct events *x, const struct leat_open_options *optio
         return leat_fail(error, LEAT_E_INVALID,
                          "the lines of %s have %" PRIu64 " features: leave features=%s out, or those columns", x->path,
                          f->n_features, path);
-    uint64_t size;
     int rc = leat_npy_rows_open(path, &x->features, error);
-    rc = rc ? rc : leat_io_stamp(x->features.file, &x->stamp, &size, error);
     const struct leat_npy_rows *h = &x->features;
     if (rc || (tgn ? h->count > (uint64_t)f->most_idx : h->count == f->count))
         return rc;
@@ -201,12 +198,7 @@ int leat_events_span(struct leat_source *source, size_t field, uint64_t sample, 
 int leat_events_refresh(struct leat_source *source, struct leat_error *error)
 {
     const struct events *x = (const struct events *)source;
-    uint64_t stamp, size;
-    const int rc = x->features.file ? leat_io_stamp(x->features.file, &stamp, &size, error) : LEAT_OK;
-    if (rc || !x->features.file || stamp == x->stamp)
-        return rc;
-    return leat_fail_at(error, LEAT_E_CHANGED, x->features.file->path, LEAT_NO_OFFSET,
-                        "%s was changed after it was opened: open %s again", x->features.file->path, x->path);
+    return x->features.file ? leat_io_unchanged(x->features.file, error) : LEAT_OK;
 }
 
 int leat_events_about(struct leat_source *source, struct leat_source_about *out, struct leat_error *error)

@@ -204,7 +204,7 @@ int leat_items_look_at(struct leat_items *t, struct leat_items_file *f, bool sta
     f->is.size = file->size;
     f->is.mtime_ns = file->mtime_ns;
     if (!rc && stays)
-        rc = leat_their_file_keep(&f->is, file, leat_io_is_remote(f->is.path), error);
+        leat_their_file_keep(&f->is, file, leat_io_is_remote(f->is.path));
     if (!rc && f->is.file && !f->packing && file->backend->map)
         f->is.map = leat_io_map(file, NULL); /* NULL: it is read */
     leat_io_release(file);

@@ -33,7 +33,7 @@ struct megatron {
     char *index_path, *path;
     struct leat_io_file *file;
     uint64_t *starts; /* of each document, in the .bin, and of its end: [2 d], [2 d + 1] */
-    uint64_t index_bytes, stamp;
+    uint64_t index_bytes;
     size_t element;
 };
 
@@ -156,7 +156,6 @@ static int load(struct megatron *m, struct leat_error *error)
 {
     struct leat_io_file *index = NULL;
     uint8_t *bytes = NULL;
-    uint64_t size;
     int rc = leat_io_open(m->index_path, &index, error);
     if (!rc && !(bytes = index->size < SIZE_MAX ? leat_alloc((size_t)index->size + 1) : NULL))
         rc = leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", m->index_path);
@@ -164,7 +163,6 @@ static int load(struct megatron *m, struct leat_error *error)
     if (!rc && (rc = leat_io_open(m->path, &m->file, error)) == LEAT_E_NOT_FOUND)
         rc = leat_fail_at(error, rc, m->path, LEAT_NO_OFFSET, "%s has no tokens beside it: %s is missing",
                           m->index_path, m->path);
-    rc = rc ? rc : leat_io_stamp(m->file, &m->stamp, &size, error);
     rc = rc ? rc : read_index(m, bytes, index->size, error);
     rc = rc ? rc : hash_pieces(m, error);
     m->index_bytes = rc ? 0 : index->size;
@@ -235,13 +233,7 @@ static void megatron_mark(struct leat_source *source, size_t field, uint64_t sam
 /* There are no checksums: whoever changes the file while it is read is told by its time. */
 static int megatron_refresh(struct leat_source *source, struct leat_error *error)
 {
-    const struct megatron *m = (const struct megatron *)source;
-    uint64_t stamp, size;
-    int rc = leat_io_stamp(m->file, &stamp, &size, error);
-    if (rc || stamp == m->stamp)
-        return rc;
-    return leat_fail_at(error, LEAT_E_CHANGED, m->path, LEAT_NO_OFFSET,
-                        "%s was changed after it was opened: open it again", m->path);
+    return leat_io_unchanged(((const struct megatron *)source)->file, error);
 }
 
 static int megatron_about(struct leat_source *source, struct leat_source_about *out, struct leat_error *error)

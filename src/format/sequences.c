@@ -22,7 +22,6 @@ struct sequences {
     uint8_t storage[FIELDS];
     char *path;
     struct leat_io_file *file, *decoded, *texts[2];
-    uint64_t stamp;
     struct leat_sequence_index index;
 };
 
@@ -189,14 +188,12 @@ int leat_sequences_open(const struct leat_source_vtable *v, enum leat_sequence_k
                         const struct leat_open_options *options, struct leat_source **out, struct leat_error *error)
 {
     struct sequences *s = leat_new(struct sequences);
-    uint64_t size;
     *out = NULL;
     if (!s || !(s->path = leat_strdup(path))) {
         leat_free(s);
         return leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", path);
     }
     int rc = leat_io_open(path, &s->file, error);
-    rc = rc ? rc : leat_io_stamp(s->file, &s->stamp, &size, error);
     rc = rc ? rc : find_index(s, kind, options, error);
     for (unsigned t = 0; t < (kind == LEAT_SEQUENCE_FASTQ ? 2 : 1) && !rc; t++)
         rc = leat_residues_open(s->path, &s->index, t, s->decoded, &s->texts[t], error);
@@ -270,13 +267,7 @@ void leat_sequences_mark(struct leat_source *source, size_t field, uint64_t samp
  * values are located, and by where lines end. */
 int leat_sequences_refresh(struct leat_source *source, struct leat_error *error)
 {
-    const struct sequences *s = (const struct sequences *)source;
-    uint64_t stamp, size;
-    int rc = leat_io_stamp(s->file, &stamp, &size, error);
-    if (rc || stamp == s->stamp)
-        return rc;
-    return leat_fail_at(error, LEAT_E_CHANGED, s->path, LEAT_NO_OFFSET,
-                        "%s was changed after it was opened: open it again", s->path);
+    return leat_io_unchanged(((const struct sequences *)source)->file, error);
 }
 
 int leat_sequences_about(struct leat_source *source, struct leat_source_about *out, struct leat_error *error)

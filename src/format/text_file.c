@@ -128,11 +128,10 @@ int leat_text_file_open(const char *path, const struct leat_open_options *option
                         bool careful, struct leat_text_file *t, struct leat_error *error)
 {
     *t = (struct leat_text_file){.skips = options->on_bad == LEAT_BAD_SKIP};
-    uint64_t size;
     int rc = LEAT_E_NOMEM;
     if (!(t->path = leat_strdup(path)))
         leat_fail(error, rc, "no memory to open %s", path);
-    else if (!(rc = leat_io_open(path, &t->file, error)) && !(rc = leat_io_stamp(t->file, &t->stamp, &size, error)))
+    else if (!(rc = leat_io_open(path, &t->file, error)))
         rc = make_index(t, options, mode, careful, error);
     if (!rc)
         rc = leat_text_file_refresh(t, error);
@@ -287,12 +286,7 @@ bool leat_text_file_left_out(const struct leat_text_file *t, uint64_t i, struct 
 
 int leat_text_file_refresh(const struct leat_text_file *t, struct leat_error *error)
 {
-    uint64_t stamp, size;
-    int rc = leat_io_stamp(t->file, &stamp, &size, error);
-    if (rc || (stamp == t->stamp && size == t->file->size))
-        return rc;
-    return leat_fail_at(error, LEAT_E_CHANGED, t->path, LEAT_NO_OFFSET,
-                        "%s was changed after it was opened: open it again", t->path);
+    return leat_io_unchanged(t->file, error);
 }
 
 /* Says which records were left out, or "". */

@@ -15,7 +15,6 @@ struct leat_text_file {
     struct leat_io_file *file;    /* as it is stored */
     struct leat_io_file *decoded; /* its bytes, read from anywhere */
     struct leat_text_index index;
-    uint64_t stamp;
     bool skips; /* broken records are left out */
     /* Up to which byte line ends were counted last, and how many there are; `counting` while a thread does. */
     _Atomic bool counting;

@@ -14,18 +14,16 @@ enum { PATH = 4096 + 64, LOOKED = 64 };
 
 /* ---- one file -------------------------------------------------------------------------------- */
 
-int leat_their_file_keep(struct leat_their_file *f, struct leat_io_file *file, bool stays, struct leat_error *error)
+void leat_their_file_keep(struct leat_their_file *f, struct leat_io_file *file, bool stays)
 {
-    uint64_t size;
     f->size = file->size;
     f->mtime_ns = file->mtime_ns;
     if (stays)
         leat_handles_count();
     else if (!leat_handles_take())
-        return LEAT_OK;
+        return;
     f->counted = true;
     f->file = leat_io_retain(file);
-    return leat_io_stamp(file, &f->stamp, &size, error);
 }
 
 void leat_their_file_close(struct leat_their_file *f)
@@ -53,15 +51,9 @@ static int check_path(const struct leat_their_file *f, struct leat_error *error)
 
 int leat_their_file_check(const struct leat_their_file *f, struct leat_error *error)
 {
-    uint64_t stamp, size;
     if (leat_io_is_remote(f->path))
         return LEAT_OK;
-    if (!f->file)
-        return check_path(f, error);
-    const int rc = leat_io_stamp(f->file, &stamp, &size, error);
-    return rc || stamp == f->stamp ? rc
-                                   : leat_fail_at(error, LEAT_E_CHANGED, f->path, LEAT_NO_OFFSET,
-                                                  "%s was changed after it was opened: open it again", f->path);
+    return f->file ? leat_io_unchanged(f->file, error) : check_path(f, error);
 }
 
 int leat_their_file_stored(const struct leat_their_file *f, struct leat_io_pace *pace, struct leat_io_file **out,
@@ -141,9 +133,9 @@ int leat_their_file_open(struct leat_their_file *f, const char *path, const stru
     int rc = leat_io_open(f->path, &file, error);
     if (rc)
         return rc;
-    rc = leat_their_file_keep(f, file, true, error);
+    leat_their_file_keep(f, file, true);
     leat_io_release(file);
-    rc = rc ? rc : find_index(f, how, index, options, error);
+    rc = find_index(f, how, index, options, error);
     if (!rc)
         let_go(f);
     if (!rc && f->file && f->file->backend->map)

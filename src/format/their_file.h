@@ -21,7 +21,7 @@ struct leat_their_file {
     struct leat_io_file *file;    /* as it is stored; NULL: it is opened when it is read */
     struct leat_io_file *decoded; /* the bytes that values lie in; NULL likewise */
     const uint8_t *map;           /* of `file`, if it is mapped */
-    uint64_t size, stamp;
+    uint64_t size;
     int64_t mtime_ns;
     uint64_t first; /* its first sample in the source */
     bool counted;   /* among the files that stay open */
@@ -29,9 +29,9 @@ struct leat_their_file {
 
 /* ---- one file ---- */
 
-/* Notes size and times of `file`, which was opened from f->path. It stays open if there is room, or in any case if it
- * has to (`stays`). IO. */
-int leat_their_file_keep(struct leat_their_file *f, struct leat_io_file *file, bool stays, struct leat_error *error);
+/* Notes size and time of `file`, which was opened from f->path. It stays open if there is room, or in any case if it
+ * has to (`stays`). */
+void leat_their_file_keep(struct leat_their_file *f, struct leat_io_file *file, bool stays);
 void leat_their_file_close(struct leat_their_file *f);
 /* CHANGED: the file is another one by now, or was removed. */
 int leat_their_file_check(const struct leat_their_file *f, struct leat_error *error);

@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "io/interrupt.h"
 
 LEAT_REPLACEABLE const struct leat_io_backend *leat_io_backend_of_files(void)
@@ -249,9 +250,21 @@ int leat_io_read_past_mapping(struct leat_io_file *file, uint64_t offset, uint64
 
 int leat_io_stamp(struct leat_io_file *file, uint64_t *stamp, uint64_t *size, struct leat_error *error)
 {
-    *stamp = 0;
-    *size = file->size;
-    return file->backend->stamp ? file->backend->stamp(file, stamp, size, error) : LEAT_OK;
+    struct leat_io_look now = {.size = file->size};
+    const int rc = file->backend->look ? file->backend->look(file, &now, error) : LEAT_OK;
+    *stamp = file->backend->look ? leat_hash64(&now, sizeof now) : 0;
+    *size = now.size;
+    return rc;
+}
+
+int leat_io_unchanged(struct leat_io_file *file, struct leat_error *error)
+{
+    struct leat_io_look now;
+    const int rc = file->backend->look ? file->backend->look(file, &now, error) : LEAT_OK;
+    if (rc || !file->backend->look || (now.size == file->size && now.mtime_ns == file->mtime_ns))
+        return rc;
+    return leat_fail_at(error, LEAT_E_CHANGED, file->path, LEAT_NO_OFFSET,
+                        "%s was changed after it was opened: open it again", file->path);
 }
 
 void leat_io_forget(struct leat_io_file *file, uint64_t offset, uint64_t length)

@@ -33,6 +33,12 @@ struct leat_io_request {
 };
 #define LEAT_IO_PENDING 1
 
+struct leat_io_look {
+    uint64_t size;
+    int64_t mtime_ns; /* of its bytes; a program can set it back */
+    int64_t ctime_ns; /* of anything: bytes, links, mode, owner */
+};
+
 struct leat_io_backend {
     const char *name;
     int (*open)(const struct leat_io_backend *backend, const char *path, struct leat_io_file **out,
@@ -51,9 +57,8 @@ struct leat_io_backend {
     /* As leat_io_within. NULL: never. */
     bool (*within)(struct leat_io_file *file, uint64_t offset, uint64_t length,
                    void (*look)(void *user, const uint8_t *bytes), void *user);
-    /* A number that changes when the file's bytes do, as far as the system shows: a hash of size and times. NULL: it
-     * says nothing. IO. */
-    int (*stamp)(struct leat_io_file *file, uint64_t *stamp, uint64_t *size, struct leat_error *error);
+    /* Its size and times as they are now. NULL: it does not know. IO. */
+    int (*look)(struct leat_io_file *file, struct leat_io_look *out, struct leat_error *error);
     /* Its copies of [offset, offset + length) are read again when they are wanted. NULL: it keeps nothing. */
     void (*forget)(struct leat_io_file *file, uint64_t offset, uint64_t length);
     void (*close)(struct leat_io_file *file);
@@ -123,8 +128,13 @@ int leat_io_read(struct leat_io_file *file, uint64_t offset, uint64_t length, vo
 /* The same without touching a mapping of the file. */
 int leat_io_read_past_mapping(struct leat_io_file *file, uint64_t offset, uint64_t length, void *buffer,
                               struct leat_error *error);
-/* As the backend's; 0 and the size at opening if it gives none. */
+/* A number that changes with the file's bytes even where its time was set back, and with its links, its mode and its
+ * owner: for files whose values are then compared again. *size is the size now. Where the backend does not know: 0, and
+ * the size at opening. IO. */
 int leat_io_stamp(struct leat_io_file *file, uint64_t *stamp, uint64_t *size, struct leat_error *error);
+/* CHANGED, at the file, if its size or its time is not that of opening, as for a file that is opened again: where there
+ * is nothing to compare values with. IO. */
+int leat_io_unchanged(struct leat_io_file *file, struct leat_error *error);
 /* The bytes there are damaged: the next read does not get them from a cache. */
 void leat_io_forget(struct leat_io_file *file, uint64_t offset, uint64_t length);
 /* A file that is memory: `bytes` at `data`, which stay the caller's and outlive the file. `label` is its path in

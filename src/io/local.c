@@ -24,7 +24,6 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/hash.h"
 #include "io/file.h"
 #include "io/guard.h"
 #include "io/helpers.h"
@@ -69,6 +68,11 @@ enum { SOON_MS = 20, MAX_READ = 1 << 30 };
 #define LINE 64
 #define LINES_AHEAD 2 /* of each block: the processor goes on by itself */
 
+static int64_t nanoseconds(struct timespec t)
+{
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
 static int local_open(const struct leat_io_backend *backend, const char *path, struct leat_io_file **out,
                       struct leat_error *error)
 {
@@ -102,7 +106,7 @@ static int local_open(const struct leat_io_backend *backend, const char *path, s
         .size = (uint64_t)st.st_size,
         .device = st.st_dev,
         .inode = st.st_ino,
-        .mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec,
+        .mtime_ns = nanoseconds(st.st_mtim),
         .references = 1,
     };
     atomic_init(&f->pace.turn, 1); /* one that is read once, as those of a folder are, is not measured */
@@ -283,7 +287,7 @@ static const uint8_t *local_map(struct leat_io_file *file, struct leat_error *er
     return fresh;
 }
 
-static int local_stamp(struct leat_io_file *file, uint64_t *stamp, uint64_t *size, struct leat_error *error)
+static int local_look(struct leat_io_file *file, struct leat_io_look *out, struct leat_error *error)
 {
     struct stat st;
     if (fstat(((struct local_file *)file)->fd, &st)) {
@@ -291,10 +295,7 @@ static int local_stamp(struct leat_io_file *file, uint64_t *stamp, uint64_t *siz
         leat_error_at_file(error, file->path, LEAT_NO_OFFSET);
         return LEAT_E_IO;
     }
-    /* The time of the last change of any kind cannot be set back, as that of the bytes can. */
-    const int64_t facts[] = {st.st_size, st.st_mtim.tv_sec, st.st_mtim.tv_nsec, st.st_ctim.tv_sec, st.st_ctim.tv_nsec};
-    *stamp = leat_hash64(facts, sizeof facts);
-    *size = (uint64_t)st.st_size;
+    *out = (struct leat_io_look){(uint64_t)st.st_size, nanoseconds(st.st_mtim), nanoseconds(st.st_ctim)};
     return LEAT_OK;
 }
 
@@ -318,5 +319,5 @@ const struct leat_io_backend leat_io_local = {.name = "local",
                                               .expect = local_expect,
                                               .within = local_within,
                                               .map = local_map,
-                                              .stamp = local_stamp,
+                                              .look = local_look,
                                               .close = local_close};
