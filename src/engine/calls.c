@@ -248,6 +248,8 @@ static void judge(struct leat_calls *c)
         f->i = c->places[f->i];
         leat_fail(&j->error, f->code, "%s", f->reason ? f->reason : "");
         leat_error_at_sample(&j->error, t->batch->ids[f->i], NULL);
+        if (leat_is_broken(f->code))
+            leat_job_say_sample(j, f->i, t->batch->attempts ? t->batch->attempts[f->i] : 0);
         if (leat_policy(j, f->i, t->batch->ids[f->i], f->code, leat_is_broken(f->code)) == LEAT_ROW_REPLACED)
             c->failed[kept++] = *f;
         else

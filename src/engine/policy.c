@@ -81,6 +81,38 @@ static void say_absent(struct leat_job *j, uint64_t position)
                  leat_escape(j->error.field, own, sizeof own), leat_escape(valid, name, sizeof name), name);
 }
 
+/* The file of the first value of row i that lies in one. */
+static void say_file(struct leat_job *j, size_t i)
+{
+    const struct leat_job_context *c = j->context;
+    for (const struct leat_feed *feed = c->feeds; feed < c->feeds + c->n_feeds && !*j->error.file; feed++) {
+        struct leat_sample_ref ref = j->chunk.refs[i];
+        struct leat_extent extent;
+        size_t field = feed->field, failed;
+        if (leat_ref_storage(&ref, field) != LEAT_STORAGE_EXTENT ||
+            leat_dataset_extents(c->dataset, field, &ref, 1, &extent, &failed, NULL))
+            continue;
+        leat_ref_resolve(&ref, &field);
+        leat_error_at_extent(&j->error, ref.source, &extent);
+    }
+}
+
+void leat_job_say_sample(struct leat_job *j, uint64_t row, unsigned attempts)
+{
+    const struct leat_error said = j->error;
+    uint64_t failed;
+    if (j->context->steps->names_samples || leat_job_plan(j, row, 1, &failed)) {
+        j->error = said;
+        return;
+    }
+    if (attempts) {
+        j->chunk.attempts[0] = (uint8_t)(attempts - 1);
+        leat_job_plan_substitute(j, 0);
+    }
+    say_file(j, 0);
+    say_name(j, j->chunk.positions[0]);
+}
+
 /* The place of the error stands in the reason: a batch keeps text, not errors. */
 static char *reason_of(const struct leat_error *e)
 {

@@ -413,6 +413,51 @@ def test_rows_that_functions_refuse_stand_in_report_and_statistics(broken: Path,
         }
 
 
+def test_a_row_that_a_function_refuses_is_told_with_its_file_and_name(
+    jpeg: Callable[..., bytes], tmp_path: Path
+) -> None:
+    """In place and packed."""
+    for i in range(8):
+        path = tmp_path / "photos" / "ab"[i % 2] / f"{i}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(jpeg(20 + i, 16, i))
+    leat.pack(leat.open(tmp_path / "photos"), tmp_path / "p.leat")
+    pack: Any = leat.open(tmp_path / "p.leat")
+    names = [pack[i]["name"] for i in range(8)]
+
+    def wide(x: Any) -> Any:
+        if x.shape[1] > 22:
+            raise Odd("too wide")
+        return x
+
+    def uneven(x: Any) -> Any:
+        if int(x.long().sum()) % 3:
+            raise Odd("no multiple of 3")
+        return x
+
+    chain = [ops.Decode(), ops.Map(wide), ops.CenterCrop(8)]
+    places: list[tuple[Any, Any]] = [
+        (leat.open(tmp_path / "photos"), lambda name: str(tmp_path / "photos" / name)),
+        (pack, lambda name: str(tmp_path / "p.leat")),
+    ]
+    for data, file in places:
+        with leat.Loader(data, 8, outputs={"image": chain}) as loader, pytest.raises(Odd) as caught:
+            next(iter(loader))
+        e: Any = caught.value
+        assert e.file == file(names[e.sample]) and names[e.sample] in e.__notes__[0] and e.file in e.__notes__[0]
+        with leat.Loader(data, 8, outputs={"image": chain}, on_error="skip") as loader:
+            errors = next(iter(loader)).errors
+        assert len(errors) == 5
+        for error in errors:
+            assert names[error.planned] in error.reason and f"file {file(names[error.planned])}" in error.reason
+        cropped = [ops.Decode(), ops.CenterCrop(8), ops.Map(uneven, returns=leat.field("uint8", (8, 8, 3)))]
+        with leat.Loader(data, 8, outputs={"image": cropped}, on_error="substitute") as loader:
+            errors = next(iter(loader)).errors
+        assert errors
+        for error in errors:
+            assert names[error.planned] in error.reason and f"file {file(names[error.planned])}" in error.reason
+
+
 def test_skip_leaves_the_row_out_of_every_output(numbers: leat.Dataset) -> None:
     outputs = {
         "n": leat.Out("n", [ops.Map(refuse(3, 9, 10, 49))]),

@@ -11,6 +11,13 @@ MUTATIONS = [
         ("py:test_tar.py::test_a_file_that_a_sample_lacks_is_said_to_be_absent",),
     ),
     Mutation(
+        "a row that a function refuses does not name its file",
+        "src/engine/policy.c",
+        "    say_file(j, 0);\n",
+        "",
+        ("py:test_map.py::test_a_row_that_a_function_refuses_is_told_with_its_file_and_name",),
+    ),
+    Mutation(
         "a substitute gets the values that were computed for the sample that it replaces",
         "src/engine/locate.c",
         "j->chunk.attempts[i] ? NULL : j->target.made;",

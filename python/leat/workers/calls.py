@@ -207,7 +207,8 @@ class Calls(Client):
             e.__cause__ = error
             return None
         if e.sample is not None:
-            error.sample = e.sample  # type: ignore[attr-defined]
+            error.sample, error.file = e.sample, e.file  # type: ignore[attr-defined]
+            error.add_note(text)  # the sample's name and file
         return error
 
     # ---- the end -------------------------------------------------------------------------------------------------
