@@ -43,8 +43,8 @@ enum leat_row_fate { LEAT_ROW_RAISED, LEAT_ROW_LEFT_OUT, LEAT_ROW_REPLACED };
 enum leat_row_fate leat_policy(struct leat_job *job, uint64_t row, int64_t planned, int code, bool broken);
 /* The same for row i of the chunk. */
 void leat_job_row_failed(struct leat_job *job, size_t i, int code, bool broken);
-/* Adds the name and the file of the sample of a row, after so many attempts to replace it, to job->error. Plans the row:
- * a chunk that the job was at is lost. */
+/* Adds the name and the file of the sample of a row, after so many attempts to replace it, to job->error. A chunk
+ * that the job was at is lost: the row is planned. */
 void leat_job_say_sample(struct leat_job *job, uint64_t row, unsigned attempts);
 /* A substitute was made for a row that was noted as broken. */
 void leat_job_row_delivered(struct leat_job *job, uint64_t row, int64_t delivered);
