@@ -406,7 +406,24 @@ def test_the_least_integers_are_indices_like_any_other(workers: int) -> None:
     assert [batch.tolist() for batch in loader] == order
 
 
-def test_a_graph_of_events_is_refused_since_its_batches_say_what_is_pending() -> None:
-    events = leat.from_arrays(src=np.arange(4), dst=np.arange(4), t=np.arange(4))
-    with pytest.raises(ValueError, match=r"leat\.Loader reads a graph of events"):
-        leat.DataLoader(leat.temporal(events), batch_size=2)
+@pytest.mark.parametrize(
+    "options", [{}, {"pending": False}, {"pending": False, "negatives": 0, "before": "batch"}], ids=repr
+)
+def test_a_graph_of_events_is_refused_where_its_batches_say_what_is_in_it(
+    loader_class: Any, options: dict[str, Any]
+) -> None:
+    """PyTorch's own loader would give each event as a batch of its own."""
+    events = leat.from_arrays(src=np.arange(8), dst=np.arange(8), t=np.arange(8))
+    graph = leat.temporal(events, **options)
+    for data in (graph, graph[2:], torch.utils.data.Subset(graph, [1, 2])):
+        with pytest.raises(ValueError, match=r"leat\.Loader reads a graph of events"):
+            list(loader_class(data, batch_size=2))
+    assert len(graph[3]) == len(graph.schema)
+
+
+def test_a_graph_of_events_that_are_whole_by_themselves_is_read_by_any_loader(loader_class: Any) -> None:
+    events = leat.from_arrays(src=np.arange(8) % 3, dst=np.arange(8) % 2, t=np.arange(8))
+    graph = leat.temporal(events, 2, pending=False, key="id")
+    batches = list(loader_class(graph, batch_size=4))
+    whole = next(iter(leat.Loader(graph, 8)))
+    assert all(bool((torch.cat([batch[name] for batch in batches]) == whole[name]).all()) for name in whole)

@@ -10,7 +10,7 @@ import os
 import re
 import warnings
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, overload
 
@@ -157,6 +157,18 @@ class Dataset:
             return EventIndex(self._handle)
         except ValueError:
             raise AttributeError("this data set is no graph of events", name="index", obj=self) from None
+
+    @property
+    def __getitems__(self) -> Callable[[Any], Any]:
+        """By which a DataLoader asks for a batch: only a graph whose values follow from batches has it, and refuses."""
+        from .temporal import refuse_batch, takes_batches
+
+        recipe = self._recipe
+        while isinstance(recipe[0], Dataset):
+            recipe = recipe[0]._recipe
+        if recipe[0] == "temporal" and takes_batches(*recipe[2:]):
+            return refuse_batch
+        raise AttributeError("samples are asked for one by one", name="__getitems__", obj=self)
 
     @property
     def var(self) -> dict[str, np.ndarray[Any, Any]]:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from .. import _leat, check
+from ..errors import InvalidError
 from .dataset import Dataset, no_dataset
 
 BEFORE = {"event": 0, "batch": 1}
@@ -90,6 +91,21 @@ def _given(negatives: Any, events: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     if array.size and not 0 <= int(array.min()) <= int(array.max()) < 1 << 31:
         raise ValueError(f"negatives from {array.min()} to {array.max()}: nodes are numbers from 0 to 2^31 - 1")
     return np.array(array, np.int64, order="C")  # a copy: the fingerprint is of these
+
+
+def takes_batches(
+    neighbors: int, before: str, negatives: Any, how: str, key: str, pending: bool, *others: object
+) -> bool:
+    """Whether values of a graph that was made so follow from the batch, or the epoch, that an event is read in."""
+    return pending or before == "batch" or (key == "row" and isinstance(negatives, (int, np.integer)) and negatives > 0)
+
+
+def refuse_batch(positions: object) -> Any:
+    raise InvalidError(
+        "leat.Loader reads a graph of events: which events of a node are pending, and the negatives of an epoch, follow "
+        "from its batches, of which a DataLoader says nothing to its data set; a graph with pending=False, "
+        "before='event' and key='id' has neither"
+    )
 
 
 def temporal(

@@ -103,11 +103,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             )
         if sample_timeout_s is not None and not sample_timeout_s > 0:
             raise ValueError(f"sample_timeout_s is a number of seconds above 0, not {sample_timeout_s!r}")
-        if isinstance(dataset, Samples) and hasattr(dataset, "index"):
-            raise ValueError(
-                "leat.Loader reads a graph of events: which events of a node are pending follows from its batches, of "
-                "which a DataLoader says nothing to its data set"
-            )
+        if isinstance(dataset, Samples) and hasattr(dataset, "__getitems__"):
+            dataset.__getitems__(())
         adaptive = num_workers == "auto" or isinstance(num_workers, _Auto)
         if isinstance(num_workers, str) and not adaptive:
             raise ValueError(f"num_workers is a number or 'auto', not {num_workers!r}")
