@@ -281,13 +281,11 @@ static bool put_off(PyObject *error)
     return false;
 }
 
-/* complete(function, arguments): calls it, and again if a signal handler raised within it: it can be called twice. */
-static PyObject *complete(PyObject *module, PyObject *args)
+/* Calls it, and again if a signal handler raised within it: it can be called twice. */
+static PyObject *call_to_end(PyObject *function, PyObject *arguments)
 {
-    PyObject *function, *arguments, *result, *first = NULL, *error;
+    PyObject *result, *first = NULL, *error;
     int tries = 0;
-    if (!PyArg_ParseTuple(args, "OO!:complete", &function, &PyTuple_Type, &arguments))
-        return NULL;
     while (!(result = PyObject_Call(function, arguments, NULL)) && ++tries < MOST_TRIES && (error = take_signalled())) {
         if (first)
             Py_DECREF(error); /* one is enough */
@@ -299,6 +297,14 @@ static PyObject *complete(PyObject *module, PyObject *args)
     else if (first && !result)
         Py_DECREF(first);
     return result;
+}
+
+static PyObject *complete(PyObject *module, PyObject *args)
+{
+    PyObject *function, *arguments;
+    if (!PyArg_ParseTuple(args, "OO!:complete", &function, &PyTuple_Type, &arguments))
+        return NULL;
+    return call_to_end(function, arguments);
 }
 
 static PyObject *call_collected(PyObject *function, PyObject *reference)
@@ -316,11 +322,28 @@ static PyObject *collected(PyObject *module, PyObject *function)
     return PyCFunction_New(&call, function);
 }
 
+static PyObject *call_left(PyObject *object, PyObject *none)
+{
+    PyObject *method = PyObject_GetAttrString(object, "_left"), *no_arguments = method ? PyTuple_New(0) : NULL;
+    PyObject *result = no_arguments ? call_to_end(method, no_arguments) : NULL;
+    Py_XDECREF(method);
+    Py_XDECREF(no_arguments);
+    return result;
+}
+
+/* left(): a __del__ that calls the method _left to its end, with no line of Python around it. */
+static PyObject *left(PyObject *module, PyObject *none)
+{
+    static PyMethodDef call = {"left", call_left, METH_NOARGS, NULL};
+    return PyDescr_NewMethod(&PyBaseObject_Type, &call);
+}
+
 static PyMethodDef functions[] = {
     {"set_error_factory", set_error_factory, METH_O, "set_error_factory(function, /): what makes the exceptions"},
     {"version", version, METH_NOARGS, "version(): of the library"},
     {"complete", complete, METH_VARARGS, "complete(function, arguments): also if a signal handler raises meanwhile"},
     {"collected", collected, METH_O, "collected(function): for a weak reference; what a signal raises comes later"},
+    {"left", left, METH_NOARGS, "left(): a __del__ that calls _left; what a signal raises comes later"},
     {"kinds", kinds, METH_NOARGS, "kinds(): names of the kinds of fields, whose numbers begin at 1"},
     {"memory_allowed", memory_allowed, METH_NOARGS, "memory_allowed(): bytes that this process may use"},
     {"memory_left", memory_left, METH_NOARGS, "memory_left(): bytes that batches may still take"},

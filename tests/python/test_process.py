@@ -630,3 +630,41 @@ def test_ctrl_c_while_a_loader_is_collected_reaches_the_main_thread(records: Pat
         """,
     )
     assert out == f"interrupted {times + 1}\nclosed\ntold of the finalizer\nFalse\nraised of its own\n"
+
+
+def test_ctrl_c_while_a_writer_or_workers_are_collected_reaches_the_main_thread(records: Path, photos: Path) -> None:
+    out = run(
+        records,
+        photos,
+        """
+        import os, tempfile, warnings
+        from leat.data.writer import Writer
+        from leat.workers.pool import Pool
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        sys.unraisablehook = lambda told: print("told", told.exc_value)
+        warnings.simplefilter("ignore")
+        def once(function):
+            calls = []
+            def interrupted(self):
+                calls.append(1)
+                if len(calls) == 1:
+                    signal.raise_signal(signal.SIGINT)
+                return function(self)
+            return interrupted, calls
+        Writer._left, warned = once(Writer._left)
+        Pool.stop, stopped = once(Pool.stop)
+        def writer():
+            return leat.Writer(os.path.join(tempfile.mkdtemp(), "w.leat"), {"x": "int64"})
+        for make in (writer, lambda: Pool(None, 1, 1, None, None, 0, False)):
+            thing = make()
+            try:
+                del thing
+                gc.collect()
+                for _ in range(1000):
+                    pass
+            except KeyboardInterrupt:
+                print("interrupted")
+        print(len(warned), len(stopped))
+        """,
+    )
+    assert out == "interrupted\ninterrupted\n2 2\n"

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import _leat
 from ..errors import UnsupportedError
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
@@ -115,9 +116,11 @@ class _Holder:
     def __init__(self) -> None:
         self.array = Array()
 
-    def __del__(self) -> None:
+    def _left(self) -> None:
         if self.array.release:
             self.array.release(ctypes.byref(self.array))
+
+    __del__ = _leat.left()
 
 
 class _Memory:

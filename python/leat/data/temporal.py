@@ -102,8 +102,8 @@ def takes_batches(
 
 def refuse_batch(positions: object) -> Any:
     raise InvalidError(
-        "leat.Loader reads a graph of events: which events of a node are pending, and the negatives of an epoch, follow "
-        "from its batches, of which a DataLoader says nothing to its data set; a graph with pending=False, "
+        "leat.Loader reads a graph of events: which events of a node are pending, and the negatives of an epoch, "
+        "follow from its batches, of which a DataLoader says nothing to its data set; a graph with pending=False, "
         "before='event' and key='id' has neither"
     )
 

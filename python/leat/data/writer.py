@@ -292,7 +292,7 @@ class Writer:
         else:
             self.abort()
 
-    def __del__(self) -> None:
+    def _left(self) -> None:
         if not getattr(self, "_closed", True):
             warnings.warn(
                 f"the Writer of {self._path} was never closed: there is no finished file",
@@ -300,6 +300,8 @@ class Writer:
                 stacklevel=2,
                 source=self,
             )
+
+    __del__ = _leat.left()
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError("a Writer cannot be pickled: write from one process, or one file per process")

@@ -533,11 +533,13 @@ class Pool:
         process = self._drop(i)
         process.join(_EXIT_PATIENCE_S if self.threads else None)
 
-    def __del__(self) -> None:
+    def _left(self) -> None:
         try:  # noqa: SIM105 (while the interpreter ends, contextlib may be gone already)
             self.stop()
         except Exception:
             pass
+
+    __del__ = _leat.left()
 
 
 class _Late:
