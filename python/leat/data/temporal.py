@@ -97,7 +97,8 @@ def takes_batches(
     neighbors: int, before: str, negatives: Any, how: str, key: str, pending: bool, *others: object
 ) -> bool:
     """Whether values of a graph that was made so follow from the batch, or the epoch, that an event is read in."""
-    return pending or before == "batch" or (key == "row" and isinstance(negatives, (int, np.integer)) and int(negatives) > 0)
+    drawn = isinstance(negatives, (int, np.integer)) and int(negatives) > 0
+    return pending or before == "batch" or (key == "row" and drawn)
 
 
 def refuse_batch(positions: object) -> Any:
