@@ -58,6 +58,11 @@ def flag(name: str, value: Any) -> bool:
     raise TypeError(f"{name} is True or False, not {value!r:.60}")
 
 
+def flags(**values: Any) -> None:
+    for name, value in values.items():
+        flag(name, value)
+
+
 def seed(value: Any) -> int:
     """A seed: 64 bits."""
     return integer("seed", value, 0, 1 << 64)

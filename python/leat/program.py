@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
-from . import ops
+from . import check, ops
 from .data.schema import ENCODED, OF_A_BOX, Field
 from .functions import native
 from .ops.arguments import size as one_or_drawn
@@ -55,6 +55,7 @@ class Out:
         names = self.field if isinstance(self.field, tuple) else (self.field,)
         if not names or not all(isinstance(name, str) for name in names):
             raise TypeError(f"the field of an output is a name, or a tuple of names, not {self.field!r:.60}")
+        check.flag("geometry", self.geometry)
 
 
 class Stack(NamedTuple):

@@ -686,6 +686,7 @@ def test_a_distributed_sampler_is_an_error(records: Path) -> None:
         {"batch_size": 0},
         {"batch_size": 2, "shuffle": True, "sampler": [1]},
         {"batch_size": 2, "tail": "cut"},
+        {"batch_size": 2, "tail": "uneven", "drop_last": True},
         {"batch_size": 2, "on_error": "ignore"},
         {"batch_size": 2, "framework": "jax"},
         {"batch_size": 2, "yields": "list"},
@@ -718,7 +719,9 @@ def test_an_argument_that_cannot_be_is_a_value_error(records: Path, options: dic
         ("num_threads", "all"),
         ("num_threads", None),
         ("shuffle", "no"),
-        ("in_order", 1),
+        ("in_order", "no"),
+        ("drop_last", "false"),
+        ("drop_last", None),
         ("sampler", "abc"),
         ("sampler", 5),
         ("sampler", [0.5]),
@@ -729,6 +732,40 @@ def test_an_argument_of_another_type_is_a_type_error_that_names_it(records: Path
     options: dict[str, Any] = {"batch_size": 2, **({"world_size": 2} if name == "rank" else {}), name: value}
     with pytest.raises(TypeError, match=name):
         leat.Loader(leat.open(records), **options)
+
+
+def test_a_word_for_a_flag_is_a_type_error_that_names_it(tmp_path: Path) -> None:
+    """As scripts and files of settings hold it: the word "false" would be true."""
+    ds = leat.from_arrays(src=np.arange(4), dst=np.arange(4), t=np.arange(4), tokens=np.zeros((4, 2), np.int32))
+    path, no = tmp_path / "a.leat", "false"
+    leat.pack(ds, path, workers=0)
+    store = leat.Store(tmp_path / "a.store", {"m": "int64"})
+    refused: dict[str, list[Any]] = {
+        "overwrite": [
+            lambda: leat.Writer(path, {"x": "int64"}, overwrite=no),
+            lambda: leat.pack(ds, path, overwrite=no),
+            lambda: leat.write_megatron(ds, tmp_path / "m", overwrite=no),
+            lambda: store.copy(tmp_path / "b.store", overwrite=no),
+        ],
+        "resume": [
+            lambda: leat.Writer(path, {"x": "int64"}, resume=no),
+            lambda: leat.tokenize(ds, path, tokenizer="none", resume=no),
+        ],
+        "check": [lambda: leat.Writer(path, {"x": "int64"}, check=no)],
+        "read_only": [lambda: leat.Store(tmp_path / "a.store", read_only=no)],
+        "replacement": [lambda: leat.Weighted([1.0], 1, replacement=no)],
+        "normalized": [lambda: leat.boxes(normalized=no)],
+        "pending": [lambda: leat.temporal(ds, pending=no)],
+        "geometry": [lambda: leat.Out("image", [], geometry=no)],
+        "exif": [lambda: leat.ops.Decode(exif=no)],
+        "antialias": [lambda: leat.ops.Resize(8, antialias=no)],
+        "reseed": [lambda: leat.DataLoader(ds, reseed=no)],
+    }
+    for name, calls in refused.items():
+        for call in calls:
+            with pytest.raises(TypeError, match=f"{name} is True or False, not 'false'"):
+                call()
+    assert len(leat.open(path)) == 4
 
 
 @pytest.mark.parametrize(

@@ -182,7 +182,8 @@ def boxes(format: Literal["xyxy", "xywh", "cxcywh"] = "xyxy", normalized: bool =
     >>> leat.boxes("xywh")
     boxes('xywh')
     """
-    return Field("array", "float32", (None, 4), role=f"boxes:{box_format(format)}", normalized=bool(normalized))
+    role, normalized = f"boxes:{box_format(format)}", check.flag("normalized", normalized)
+    return Field("array", "float32", (None, 4), role=role, normalized=normalized)
 
 
 def mask() -> Field:

@@ -196,7 +196,7 @@ def temporal(
         check.choice("before", before, BEFORE),
         check.choice("how", how, HOW),
         check.choice("key", key, KEYS),
-        bool(pending),
+        check.flag("pending", pending),
         check.integer("fill", both[0], -(1 << 63), (1 << 63) - 1),
         check.integer("fill", both[1], -(1 << 63), (1 << 63) - 1),
         0 if given is None else given.ctypes.data,

@@ -199,6 +199,7 @@ class Loader(Planning):
         prefetch: int = 2,
         device_budget_bytes: int | None = None,
     ) -> None:
+        in_order = check.flag("in_order", in_order)
         opening.check_together(dataset, sampler, in_order, mixture, yields, share, tp_read)
         card = None if device is None else card_of(device)
         asked: dict[str, Any] = {
@@ -226,6 +227,8 @@ class Loader(Planning):
         self.dataset = rows.dataset
         self.mesh, self.rank, self.world_size, self._distributed = place_of(mesh, rank, world_size)
         self._global = self._opened_global = sizes["global_batch_size"] or sizes["batch_size"] * self.world_size
+        if check.flag("drop_last", drop_last) and tail == "uneven":
+            raise ValueError('drop_last=True is tail="drop", and tail="uneven" was given: give one of them')
         self._tail = tail = "drop" if drop_last else tail
         self._counters = checked_counters(counters)
         self._kept = None
@@ -236,7 +239,7 @@ class Loader(Planning):
         self._log_dir = None if log_dir is None else os.fspath(log_dir)
         self._outputs = rows.outputs
         self._entries = None if rows.outputs is None else entries(rows.outputs)
-        marks, looks = on_error != "raise", bool(in_order) and share is None
+        marks, looks = on_error != "raise", in_order and share is None
         self._form = opening.form_of(rows, self._entries, framework, stores, seed, marks, looks)
         self._order_of, arrays, self._sampler = order_of(self.dataset, shuffle, sampler)
         follows = {**asked, "dataset": dataset, "outputs": outputs, "shuffle": shuffle, "seed": seed, "tail": tail}
@@ -284,7 +287,7 @@ class Loader(Planning):
             "num_threads": check.threads(num_threads),
             "weight": weight,
             "log_dir": log_dir,
-            "in_order": bool(in_order),
+            "in_order": in_order,
             "buckets": rows.buckets,
             "decided": feedback is not None or self._replay is not None,
         }

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from .. import check
 from ..data.dataset import Dataset
 from ..data.packing import PackedRows
@@ -45,8 +43,6 @@ def check_together(
         raise TypeError(f"dataset is a leat.Dataset, not {type(dataset).__name__}: leat.open(path) gives one")
     if not isinstance(dataset, Dataset) and sampler is not None:
         raise ValueError("sampler does not go with a mixture, which says itself what comes: leave it out")
-    if not isinstance(in_order, (bool, np.bool_)):
-        raise TypeError(f"in_order is True or False, not {in_order!r:.60}")
     if mixture is not None and not in_order:
         raise ValueError("in_order=False does not go with mixture=, which decides from some planned batch on")
     if yields not in ("dict", "tuple"):

@@ -75,12 +75,12 @@ class Weighted:
         ):
             raise ValueError("weights is a list of numbers, none below 0 and one above it")
         self.num_samples = check.integer("num_samples", num_samples, 1)
-        if not replacement and self.num_samples > np.count_nonzero(self.weights):
+        self.replacement = check.flag("replacement", replacement)
+        if not self.replacement and self.num_samples > np.count_nonzero(self.weights):
             raise ValueError(
                 f"without replacement num_samples is at most {np.count_nonzero(self.weights)}, the number of weights "
                 "above 0"
             )
-        self.replacement = bool(replacement)
 
     def __repr__(self) -> str:
         return f"Weighted({len(self.weights)} weights, num_samples={self.num_samples}, replacement={self.replacement})"

@@ -215,13 +215,9 @@ def chance(what: str, value: Any) -> float:
     return chance
 
 
-def flag(what: str, value: Any) -> bool:
-    return bool(value)
-
-
 Chance = Annotated[float, chance]
-Flag = Annotated[bool, flag]
-Antialias = Annotated[bool | None, lambda what, value: value is None or bool(value)]
+Flag = Annotated[bool, check.flag]
+Antialias = Annotated[bool | None, lambda what, value: value is None or check.flag(what, value)]
 Fill = Annotated[Any, fill]
 GrayFill = Annotated[Any, gray_fill]
 Square = Annotated[Any, square]

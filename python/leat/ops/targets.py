@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY
 from typing import Annotated, Any
 
+from .. import check
 from ..data.schema import box_format
 from . import arguments as a
 from .base import Operator
@@ -84,7 +85,7 @@ class ConvertBoundingBoxFormat(Operator):
 
     format: Annotated[Any, lambda _, format: box_format(format)]
     _: KW_ONLY
-    normalized: Annotated[bool | None, a.maybe(a.flag)] = None
+    normalized: Annotated[bool | None, a.maybe(check.flag)] = None
 
 
 class PadTo(Operator):

@@ -3,6 +3,7 @@
 from dataclasses import InitVar
 from typing import Annotated, Any
 
+from .. import check
 from ..data.schema import dtype_name
 from . import arguments as a
 from .base import Operator
@@ -49,7 +50,7 @@ class ToDtype(Operator):
     """
 
     dtype: Annotated[Any, lambda _, dtype: dtype_name(dtype)]
-    scale: Annotated[bool | None, a.maybe(a.flag)] = None
+    scale: Annotated[bool | None, a.maybe(check.flag)] = None
 
 
 class ToLayout(Operator):

@@ -143,6 +143,7 @@ def pack(
     """
     begin = time.monotonic()
     check.choice("on_error", on_error, {"raise": 0, "skip": 1, "mark": 2})
+    check.flags(overwrite=overwrite, resume=resume, progress=progress)
     if other := [name for name in options if name not in OPTIONS]:
         raise TypeError(f"pack has no option {other[0]!r}: it takes those of its own, and {', '.join(OPTIONS)}")
     if isinstance(dataset, Mapping):

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import check
 from ..data.ragged import Ragged
 from ..data.schema import ARRAY, dtype_name
 from ..data.sparse import as_sparse
@@ -53,6 +54,8 @@ class Stage:
             raise ValueError(f"batch_size of a stage is at least 1, not {self.batch_size}")
         if self.actors is not None and not 1 <= self.actors[0] <= self.actors[1]:
             raise ValueError(f"actors of a stage are (min, max) with 1 <= min <= max, not {self.actors}")
+
+        check.flag("deterministic", self.deterministic)
 
     @property
     def name(self) -> str:

@@ -69,7 +69,7 @@ class Store(Closing):
         framework: Literal["torch", "numpy", "auto"] = "auto",
     ) -> None:
         self.path = os.path.abspath(os.fspath(path))
-        self.read_only = bool(read_only)
+        self.read_only = check.flag("read_only", read_only)
         self.queue_bytes = check.integer("queue_bytes", queue_bytes, 1)
         self._framework = check.framework(framework)
         keyed = _keyed(key)
@@ -210,7 +210,7 @@ class Store(Closing):
         [[1.0, 1.0]]
         """
         self._here().wait()
-        self._core().copy(os.path.abspath(os.fspath(path)), bool(overwrite))
+        self._core().copy(os.path.abspath(os.fspath(path)), check.flag("overwrite", overwrite))
 
     # ---- reading -----------------------------------------------------------------------------------------------------
 

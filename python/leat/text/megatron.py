@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .. import check
 from ..data.column import batches
 from ..files import writing
 
@@ -48,6 +49,7 @@ def write_megatron(
     >>> leat.open(tmp / "corpus.idx")[1]["tokens"].tolist()
     [3, 4, 5]
     """
+    check.flag("overwrite", overwrite)
     dataset._find(field)
     kind = dataset.schema[field]
     if kind.kind != "array" or len(kind.shape) != 1:

@@ -152,6 +152,7 @@ def tokenize(
     (6, {'tokens': array([0, 1, 2, 3, 0, 1], dtype=uint16), 'year': 1603})
     """
     check.choice("on_bad", on_bad, {"raise": 0, "skip": 1})
+    check.flags(overwrite=overwrite, resume=resume, progress=progress)
     if not isinstance(dataset, Dataset):
         raise TypeError(f"tokenize takes a data set, not {type(dataset).__name__}: leat.open(path)")
     core = _tokenizer.load(

@@ -128,8 +128,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         if sample_timeout_s is not None and count == 0:
             raise ValueError("sample_timeout_s needs num_workers > 0: only a worker can be given up")
         self.seed = None if seed is None else check.seed(seed)
-        self.reseed, self.on_error = bool(reseed), on_error
-        self.sample_timeout_s, self.return_ids = sample_timeout_s, bool(return_ids)
+        self.reseed, self.on_error = check.flag("reseed", reseed), on_error
+        self.sample_timeout_s, self.return_ids = sample_timeout_s, check.flag("return_ids", return_ids)
         self._adaptive = adaptive
         self._window_given = None if prefetch_factor is None else prefetch_factor * count
         self._shuffle = bool(shuffle) and sampler is None and batch_sampler is None
