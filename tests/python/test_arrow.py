@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import warnings
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -135,7 +136,9 @@ def test_fields_choose_columns_and_say_what_they_are() -> None:
 
 def test_any_column_can_be_taken_as_json() -> None:
     given = pa.table({"x": pa.array([[1, None], [2]], pa.list_(pa.int64()))})
-    with pytest.raises(leat.InvalidError, match=r"missing numbers in them: take it as JSON, fields=\{'x': 'json'\}"):
+    with pytest.raises(
+        leat.InvalidError, match=r"row 0: column 'x' .* missing numbers in it: take it as JSON, fields=\{'x': 'json'\}"
+    ):
         leat.from_arrow(given)
     assert rows(leat.from_arrow(given, fields={"x": "json"})) == [{"x": [1, None]}, {"x": [2]}]
 
@@ -261,6 +264,68 @@ def test_files_of_other_columns_are_not_joined(tmp_path: Path) -> None:
     pq.write_table(pa.table({"y": [1]}), tmp_path / "b.parquet")
     with pytest.raises(leat.FormatError, match="b.parquet has other columns than"):
         leat.open([tmp_path / "a.parquet", tmp_path / "b.parquet"])
+
+
+def test_columns_that_fields_takes_are_compared_alone_and_in_any_order(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"x": [1], "m": [{"a": 1}], "s": ["a"]}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"s": ["b"], "x": [2], "m": [{"a": "b"}], "y": [1]}), tmp_path / "b.parquet")
+    pq.write_table(pa.table({"s": pa.array(["c"]).dictionary_encode(), "x": [3]}), tmp_path / "c.parquet")
+    paths = [tmp_path / f"{name}.parquet" for name in "abc"]
+    for fields in (["x", "s"], ["s", "x"], {"x": None, "s": None}):
+        assert rows(leat.open(paths, fields=fields)) == [{"x": i + 1, "s": "abc"[i]} for i in range(3)]
+    for fields, said in ((["x", "y"], "'y' is int64, not absent"), (None, "'m' is struct<a: string>, not struct<a:")):
+        with pytest.raises(leat.FormatError, match=f"b.parquet has other columns than .*a.parquet: {said}.*fields="):
+            leat.open(paths[:2], fields=fields)
+    with pytest.raises(leat.FormatError, match="'m' is absent, not struct"):
+        leat.open([paths[0], paths[2]], fields=["m.a"])
+
+
+def test_a_folder_that_says_a_column_is_warned_of(tmp_path: Path) -> None:
+    pq.write_to_dataset(pa.table({"year": [2020, 2021], "x": [1, 2]}), tmp_path / "t", partition_cols=["year"])
+    pattern = str(tmp_path / "t" / "*" / "*.parquet")
+    with pytest.warns(
+        UserWarning, match=r"year=2020 is a folder, and no column.*dataset\('.*/t/', partitioning='hive'"
+    ):
+        assert rows(leat.open(pattern)) == [{"x": 1}, {"x": 2}]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(leat.open(pattern, fields=["x"])) == 2
+
+
+@pytest.mark.parametrize("form", ["list view", "run-end encoded", "an interval", "a union"])
+def test_a_column_of_a_type_that_is_not_read_is_refused_as_it_is_opened(tmp_path: Path, form: str) -> None:
+    odd = {
+        "list view": lambda: pa.array([[1], [2]], pa.list_view(pa.int32())),
+        "run-end encoded": lambda: pa.RunEndEncodedArray.from_arrays(pa.array([1, 2], pa.int32()), pa.array([5, 6])),
+        "an interval": lambda: pa.array([(1, 2, 3)] * 2, pa.month_day_nano_interval()),
+        "a union": lambda: pa.UnionArray.from_sparse(pa.array([0, 0], pa.int8()), [pa.array([1, 2])]),
+    }[form]()
+    table = pa.table({"x": [1, 2], "odd": odd, "list": pa.array([[{"a": 1}], []])})
+    with pytest.raises(leat.UnsupportedError, match=f"column 'odd' is .*{form}"):
+        leat.from_arrow(table)
+    assert leat.from_arrow(table, fields=["x"])[1] == {"x": 2}
+    if form == "a union":  # pyarrow writes no such file
+        return
+    with pa.ipc.new_file(tmp_path / "t.arrow", table.schema) as writer:
+        writer.write_table(table)
+    with pytest.raises(leat.UnsupportedError, match=f"column 'odd' is .*{form}"):
+        leat.open(tmp_path / "t.arrow")
+    assert leat.open(tmp_path / "t.arrow", fields=["x", "list"])[0] == {"x": 1, "list": [{"a": 1}]}
+
+
+def test_tensors_of_one_shape_keep_it(tmp_path: Path) -> None:
+    numbers = np.arange(24, dtype=np.float32).reshape(4, 2, 3)
+    table = pa.table({"t": pa.FixedShapeTensorArray.from_numpy_ndarray(numbers)})
+    pq.write_table(table, tmp_path / "a.parquet")
+    for ds in (leat.from_arrow(table), leat.open(tmp_path / "a.parquet")):
+        assert ds.schema["t"].shape == (2, 3)
+        assert np.array_equal(np.stack([sample["t"] for sample in ds]), numbers)
+
+
+def test_a_data_set_of_pyarrow_in_memory_is_read() -> None:
+    import pyarrow.dataset
+
+    assert rows(leat.from_arrow(pyarrow.dataset.dataset(pa.table({"x": [1, 2]})))) == [{"x": 1}, {"x": 2}]
 
 
 def test_a_file_that_changed_after_it_was_opened_is_an_error(tmp_path: Path) -> None:

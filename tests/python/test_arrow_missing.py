@@ -252,3 +252,77 @@ def test_fill_of_what_has_no_columns_is_refused(tmp_path: Path) -> None:
         leat.open(tmp_path / "a.parquet", fill={"m": 1})
     with pytest.raises(TypeError, match="fill is a dict"):
         leat.open(tmp_path / "a.parquet", fill=3)  # type: ignore[arg-type]
+
+
+# ---- values that are not whole ---------------------------------------------------------------------------------------
+
+
+def written(path: Path, table: Any) -> list[Path]:
+    """The table as Parquet and as Arrow, in row groups of four."""
+    pq.write_table(table, path / "t.parquet", row_group_size=4)
+    with pa.ipc.new_file(path / "t.arrow", table.schema) as writer:
+        writer.write_table(table, max_chunksize=4)
+    return [path / "t.parquet", path / "t.arrow"]
+
+
+def test_a_list_without_some_of_its_numbers_breaks_its_sample_alone(tmp_path: Path) -> None:
+    lists = [[1, 2], [3, None], None, [], [5], [None], [6, 7], [8]]
+    pairs = [[1, 2], [3, None], None, [4, 4], [5, 5], [None, 6], [6, 7], [8, 8]]
+    table = pa.table(
+        {
+            "list": pa.array(lists, pa.list_(pa.int32())),
+            "pair": pa.array(pairs, pa.list_(pa.int16(), 2)),
+            "pairs": pa.array([None if v is None else [v] for v in pairs], pa.list_(pa.list_(pa.int8(), 2))),
+        }
+    )
+    for path in written(tmp_path, table):
+        for name, want in (("list", lists), ("pair", pairs), ("pairs", table["pairs"].to_pylist())):
+            ds = leat.open(path, fields=[name])
+            for i in (0, 4, 6, 7):
+                assert ds[i][name].tolist() == want[i], (path, name, i)
+            for i in (1, 5):
+                with pytest.raises(leat.BrokenSampleError, match=rf"row {i % 4}: column '{name}' has a list with miss"):
+                    ds[i]
+            with pytest.raises(leat.BrokenSampleError, match=rf"row 2: column '{name}' has no value"):
+                ds[2]
+            batches = list(leat.Loader(ds, 8, on_error="skip", framework="numpy"))
+            there = [i for i, v in enumerate(table[name].to_pylist()) if v is not None and "None" not in str(v)]
+            assert [i for b in batches for i in b.ids.tolist()] == there
+            filled = leat.open(path, fields=[name], fill={name: want[0]})
+            assert filled[2][name].tolist() == want[0]
+            with pytest.raises(leat.BrokenSampleError, match="a list with missing numbers"):
+                filled[1]
+    with pytest.raises(leat.InvalidError, match="row 5: column 'list' has a list with missing numbers in it"):
+        leat.from_arrow(pa.concat_tables([table.slice(3, 2), table.slice(3, 2), table.slice(4, 3)]), fields=["list"])
+
+
+def test_a_number_that_a_list_of_floats_lacks_is_nan(tmp_path: Path) -> None:
+    lists = [[1.0, None], [None], [], [2.0, 3.0], None]
+    pairs = [[[1.0, 2.0], None], [[None, 3.0]], [], [[4.0, 5.0]], []]
+    table = pa.table(
+        {
+            "list": pa.array(lists, pa.large_list(pa.float32())),
+            "pairs": pa.array(pairs, pa.list_(pa.list_(pa.float64(), 2))),
+        }
+    )
+    want = [[[1, 2], [np.nan, np.nan]], [[np.nan, 3]], np.empty((0, 2)), [[4, 5]]]
+    opened = [leat.open(path) for path in written(tmp_path, table)]
+    for ds in [*opened, leat.from_arrow(table.slice(0, 4)), leat.from_arrow(table.slice(1, 3))]:
+        first = len(table) - len(ds) - (len(ds) < 5)
+        for i in range(first, 4):
+            sample = ds[i - first]
+            assert np.array_equal(sample["list"], np.array(lists[i], np.float32), equal_nan=True)
+            assert np.array_equal(sample["pairs"], np.array(want[i]), equal_nan=True)
+
+
+def test_text_that_is_not_utf_8_breaks_its_sample_alone(tmp_path: Path) -> None:
+    texts = [b"a", b"x\xff", "é".encode(), b"\xc3", b"\xa9", b"b", None, b"c"]
+    table = pa.table({"t": pa.array(texts, pa.binary()).cast(pa.binary()).view(pa.string()), "n": list(range(8))})
+    for path in written(tmp_path, table):
+        ds = leat.open(path)
+        assert [ds[i]["t"] for i in (0, 2, 5, 7)] == ["a", "é", "b", "c"]
+        with pytest.raises(leat.BrokenSampleError, match=r"t\..* 0, row 1: column 't' has a text that is not UTF-8"):
+            ds[1]
+        batches = list(leat.Loader(ds, 4, on_error="skip", framework="numpy"))
+        assert [t for b in batches for t in b["t"]] == ["a", "é", "b", "c"]
+        assert [row["n"] for row in leat.open(path, fields=["n"])] == list(range(8))

@@ -10,6 +10,8 @@ import functools
 import hashlib
 import json
 import os
+import re
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -48,10 +50,11 @@ class Columns:
         self.stored: dict[str, Field] = {}
         self.nullable: dict[str, bool] = {}
         self.structs_of_files: set[str] = set()
+        leaves: dict[str, arrow_c.Type] = {}
         for name, path, leaf in arrow_values.members(kind):
             if name in self.paths:
                 raise InvalidError(f"two columns would become the field {name!r}: rename one of them")
-            self.paths[name] = path
+            self.paths[name], leaves[name] = path, leaf
             self.nullable[name] = arrow_values.is_nullable(kind, path)
             self.stored[name] = arrow_values.field_of(leaf)
             if leaf.dictionary is None and arrow_values.is_file(leaf):
@@ -67,6 +70,8 @@ class Columns:
             if isinstance(one, Field) and one.kind == "sparse":
                 self.fields[name] = self._sparse(name, one)
                 continue
+            if name in leaves:
+                arrow_c.refuse(leaves[name])
             photo = one is None and name in known.images and self._can_be_files(name)
             if photo:
                 known.refuse_mode(name, wanted)
@@ -158,7 +163,10 @@ class Columns:
         return Sparse(kept, columns.values[begin:end], offsets, field.shape[0] or 0)
 
     def of(self, batch: arrow_c.Column, name: str, first: int) -> Any:
-        values, nulls = self.values(batch, name)
+        try:
+            values, nulls = self.values(batch, name)
+        except arrow_values.Lacking as e:
+            raise InvalidError(f"row {first + int(np.argmax(e.rows))}: {arrow_values.lacks(name)}") from None
         return arrow_values.filled(name, self.fields[name], values, nulls, self.fill, first)
 
 
@@ -379,9 +387,10 @@ class Chunks:
         missing = None if nulls is None else nulls[rows]
         if missing is None or not missing.any():
             return self._there(chunk, name, values, rows)
-        if not may_lack:
-            raise _missing(chunk, int(rows[missing][0]), name)
-        there = iter(self._there(chunk, name, values, rows[~missing]))
+        wrong = np.flatnonzero(missing == _BEGUN if may_lack else missing)
+        if len(wrong):
+            raise _missing(chunk, int(rows[wrong[0]]), name, missing[wrong[0]] == _BEGUN)
+        there = iter(self._there(chunk, name, values, rows[missing == 0]))
         return [None if none else next(there) for none in missing.tolist()]
 
     def _there(self, chunk: Chunk, name: str, values: Any, rows: np.ndarray[Any, Any]) -> Any:
@@ -405,6 +414,8 @@ class Chunks:
 
     def _as_bytes(self, name: str, values: Any, nulls: Any) -> tuple[Any, Any]:
         field = self.fields[name]
+        if isinstance(values, Ragged) and field.kind == "str":
+            return values, _not_text(values, nulls)
         if isinstance(values, np.ndarray) or (isinstance(values, Ragged) and field.kind != "json"):
             return values, nulls
         step = _schema.step_of(field) if field.kind == "sparse" else 1
@@ -462,10 +473,15 @@ class Chunks:
     def finish(self, name: str, position: int, begun: bytes | None) -> Any:
         """The value of a file, by what :meth:`read_chunk` has of it, or the error of a row that has none."""
         chunk, row = self.place(position)
-        if begun is None:
-            raise _missing(chunk, row, name)
+        if begun is None or self.fields[name].kind == "array":
+            raise _missing(chunk, row, name, begun is not None)
         if not self._columns.has_files(name):
-            raise FormatError(f"{chunk.where}, row {row}: column {name!r}: {begun.decode('utf-8', 'replace').rstrip()}")
+            try:
+                raise FormatError(f"{chunk.where}, row {row}: column {name!r}: {begun.decode().rstrip()}")
+            except UnicodeDecodeError as e:
+                raise FormatError(
+                    f"{chunk.where}, row {row}: column {name!r} has a text that is not UTF-8 from its byte {e.start} on"
+                ) from None
         files = arrow_values.Files([begun], None, None, self._columns.folder)
         return _made(files, [0], name, lambda _: f"{chunk.where}, row {row}")[0]
 
@@ -496,14 +512,39 @@ class Chunks:
         return decoded
 
     def _prepared(self, columns: Columns, part: arrow_c.Column, name: str) -> tuple[Any, Any]:
-        values, nulls = columns.values(part, name)
-        found = columns.fields[name]
+        found, holes = columns.fields[name], None
+        try:
+            values, nulls = columns.values(part, name)
+        except arrow_values.Lacking as e:
+            if found.kind == "sparse":
+                raise
+            values, nulls, holes = e.values, e.nulls, e.rows
         if nulls is not None and (name in columns.fill or arrow_values.has_null(found)):
-            return arrow_values.filled(name, found, values, nulls, columns.fill, 0), None
+            values, nulls = arrow_values.filled(name, found, values, nulls, columns.fill, 0), None
+        if holes is not None:
+            nulls = np.where(holes, _BEGUN, 0 if nulls is None else nulls)
         return values, nulls
 
 
-def _missing(chunk: Chunk, row: int, name: str) -> InvalidError:
+def _not_text(values: Ragged, nulls: Any) -> Any:
+    """The marks of texts, of which some are perhaps not UTF-8."""
+    offsets = np.asarray(values.offsets)
+    whole = values.values[int(offsets[0]) : int(offsets[-1])]
+    if not len(whole) or whole.max() < 0x80:
+        return nulls
+    marks = np.zeros(len(values), np.uint8) if nulls is None else nulls.astype(np.uint8)
+    for i in np.flatnonzero(marks == 0).tolist():
+        try:
+            str(memoryview(values[i]), "utf-8")
+        except UnicodeDecodeError:
+            marks[i] = _BEGUN
+    return marks if marks.any() else None
+
+
+def _missing(chunk: Chunk, row: int, name: str, lacks: bool = False) -> InvalidError:
+    """The error of a value that is missing, or of a list that lacks some."""
+    if lacks:
+        return InvalidError(f"{chunk.where}, row {row}: {arrow_values.lacks(name)}")
     return InvalidError(
         f"{chunk.where}, row {row}: column {name!r} has no value, and a field has one: fill={{{name!r}: ...}} says "
         "what stands for it"
@@ -558,7 +599,7 @@ def _scattered(parts: list[Any], order: list[np.ndarray[Any, Any]]) -> Any:
 
 
 def of_chunks(chunks: list[Chunk], schema: Any, fields: Any, fill: Any, version: str | None) -> Dataset:
-    kind, _ = arrow_c.read(schema.empty_table())
+    kind = arrow_c.type_of(schema)
     source = chunks[0].path if chunks else "the table"
     columns = Columns(kind, _schema.wanted(fields), fill, of_metadata(kind.metadata), source=source)
     if not columns.fields:
@@ -582,7 +623,8 @@ def _fragments(dataset: Any) -> list[Chunk]:
         for i, part in enumerate(parts):
             rows = sum(g.num_rows for g in part.row_groups) if hasattr(part, "row_groups") else part.count_rows()
             name, read = f"row group {i}", _FragmentRead(part, dataset.schema)
-            chunks.append(Chunk(rows, part.path, name, read, f"{part.path} {name} {rows}"))
+            path = getattr(part, "path", "a table in memory")
+            chunks.append(Chunk(rows, path, name, read, f"{path} {name} {rows}"))
     return chunks
 
 
@@ -640,7 +682,7 @@ def open_parquet(paths: Sequence[str], fields: Any = None, fill: Any = None) -> 
             raise
         except Exception as e:
             raise FormatError(f"{path} is no Parquet file that can be read: {e}") from e
-        schema = joined(paths[0], schema, path, own)
+        schema = joined(paths[0], schema, path, own, fields)
         version = hashlib.sha256(_footer(path)).hexdigest()
         chunks += [
             Chunk(rows, path, f"row group {i}", _GroupRead(path, i, found), f"{version} {i}")
@@ -649,13 +691,20 @@ def open_parquet(paths: Sequence[str], fields: Any = None, fill: Any = None) -> 
     return of_chunks(chunks, schema, fields, fill, filled_version(chunks, fill))
 
 
-def joined(first: str, schema: Any, path: str, own: Any) -> Any:
-    """The schema of some files, with that of one more."""
+def joined(first: str, schema: Any, path: str, own: Any, fields: Any) -> Any:
+    """The schema of some files, with that of one more: the columns that `fields` takes are the same, in any order."""
     if schema is None:
+        _warn_of_partition(path, own, fields)
         return own
-    if not own.equals(schema):
+    mine, others = _chosen(own, fields), _chosen(schema, fields)
+    for name in [*others, *(n for n in mine if n not in others)]:
+        if mine.get(name) == others.get(name):
+            continue
+        told = f"{name!r} is {mine.get(name, 'absent')}, not {others.get(name, 'absent')}"
         raise FormatError(
-            f"{path} has other columns than {first}: {own.remove_metadata()} and {schema.remove_metadata()}"
+            f"{path} has other columns than {first}: {told}. fields=[...] takes those that all have; "
+            "leat.from_arrow(pyarrow.dataset.dataset(paths, schema=schema)) reads each file as that schema, and what a "
+            "file lacks as missing"
         )
     before, labels = of_metadata(schema.metadata).labels, of_metadata(own.metadata).labels
     for name in labels.keys() & before.keys():
@@ -665,6 +714,32 @@ def joined(first: str, schema: Any, path: str, own: Any) -> Any:
                 f"different things: {labels[name][:20]} and {before[name][:20]}"
             )
     return own if labels.keys() > before.keys() else schema
+
+
+def _chosen(schema: Any, fields: Any) -> dict[str, str]:
+    """The types of the columns that `fields` takes, as text; those that hold the same text are one."""
+    wanted = None if fields is None else [f"{n}." for n in fields]
+    found = {}
+    for one in schema:
+        begin = f"{arrow_values.valid_name(one.name)}."
+        if wanted is None or any(n.startswith(begin) for n in wanted):
+            kind = str(getattr(one.type, "value_type", one.type) if str(one.type).startswith("dict") else one.type)
+            plain = re.sub("^(?:large_)?(string|binary)(?:_view)?$", r"\1", kind)
+            found[one.name] = plain if one.nullable else f"{plain} not null"
+    return found
+
+
+def _warn_of_partition(path: str, schema: Any, fields: Any) -> None:
+    """Folders such as ``year=2020`` are columns to others; here a file has those that are in it."""
+    folders = [part for part in os.path.dirname(path).split("/") if re.fullmatch(r"\w+=.+", part)]
+    lost = [part for part in folders if part.partition("=")[0] not in schema.names]
+    if lost and fields is None:
+        root = path[: path.index(f"/{folders[0]}/") + 1]
+        warnings.warn(
+            f"{path}: {lost[0]} is a folder, and no column of the file: to have it as one, take "
+            f"leat.from_arrow(pyarrow.dataset.dataset({root!r}, partitioning='hive'))",
+            stacklevel=5,
+        )
 
 
 def _told(value: Any) -> str:

@@ -26,6 +26,7 @@ NUMBERS = {
     "ttu": "int64", "ttn": "int64", "tDs": "int64", "tDm": "int64", "tDu": "int64", "tDn": "int64", "tiM": "int32",
 }  # fmt: skip
 TEXT, BINARY, LISTS = ("u", "U", "vu"), ("z", "Z", "vz"), ("+l", "+L")
+_OTHERS = {"+v": "a list view", "+r": "run-end encoded", "ti": "an interval", "+u": "a union"}
 
 
 class Schema(ctypes.Structure):
@@ -157,6 +158,26 @@ def _metadata(address: int | None) -> dict[bytes, bytes]:
     return {text(): text() for _ in range(number())} if at else {}
 
 
+def refuse(kind: Type) -> None:
+    """Refuses a column of a type that is not read.
+
+    Raises:
+        UnsupportedError: it is one, or has one in it.
+    """
+    for one in (*kind.children, *([kind.dictionary] if kind.dictionary else [])):
+        refuse(one)
+    if not _is_read(kind.format):
+        said = next((text for begin, text in _OTHERS.items() if kind.format.startswith(begin)), "of another type")
+        raise UnsupportedError(
+            f"column {kind.name!r} is {said}, Arrow's {kind.format!r}: cast it to strings, numbers or lists of these"
+        )
+
+
+def _is_read(kind: str) -> bool:
+    whole = (*NUMBERS, "b", "n", "+s", "+m", *TEXT, *BINARY, *LISTS)
+    return kind in whole or kind.startswith(("ts", "w:", "d:", "+w:"))
+
+
 def _sizes(kind: str, array: Any, holder: _Holder) -> list[int]:
     """Bytes of each buffer behind that of validity."""
     rows = array.length + array.offset
@@ -182,9 +203,7 @@ def _sizes(kind: str, array: Any, holder: _Holder) -> list[int]:
         n = array.n_buffers
         lengths = _buffer(holder, array, n - 1, (n - 3) * 8).view(np.int64)
         return [rows * 16, *lengths.tolist()]
-    if kind == "n" or kind == "+s" or kind.startswith("+w:"):
-        return []
-    raise UnsupportedError(f"a column of Arrow's type {kind!r}: cast it, such as to strings, numbers or lists of these")
+    return []  # of structs, lists of fixed size, and columns that :func:`refuse` has refused
 
 
 def _buffer(holder: _Holder, array: Any, i: int, size: int) -> Bytes:
@@ -202,10 +221,7 @@ def bits(buffer: Bytes, offset: int, length: int) -> np.ndarray[Any, np.dtype[np
 
 
 def _column(kind: Type, array: Any, holder: _Holder) -> Column:
-    try:
-        sizes = _sizes(kind.format, array, holder)
-    except UnsupportedError as e:
-        raise UnsupportedError(f"column {kind.name!r}: {e}") from None
+    sizes = _sizes(kind.format, array, holder)
     plain = kind.format == "n"
     nulls = None
     if array.null_count != 0 and not plain and array.n_buffers:
@@ -222,6 +238,12 @@ def _column(kind: Type, array: Any, holder: _Holder) -> Column:
         [_column(t, array.children[i].contents, holder) for i, t in enumerate(kind.children)],
         _column(kind.dictionary, array.dictionary.contents, holder) if kind.dictionary else None,
     )
+
+
+def type_of(schema: Any) -> Type:
+    """The type of the rows of an object with ``__arrow_c_schema__``."""
+    capsule = schema.__arrow_c_schema__()  # which releases it
+    return _type(pointer(capsule, b"arrow_schema", Schema))
 
 
 def read(obj: Any) -> tuple[Type, Iterator[Column]]:

@@ -32,7 +32,7 @@ def open_ipc(paths: Sequence[str], fields: Any = None, fill: Any = None) -> Data
             raise
         except Exception as e:
             raise FormatError(f"{path} is no file of Arrow that can be read: {e}") from e
-        schema = joined(paths[0], schema, path, own)
+        schema = joined(paths[0], schema, path, own, fields)
         version = _version(path, rows, own)
         chunks += [
             Chunk(n, path, f"record batch {i}", _BatchRead(path, i, found), f"{version} {i}")
@@ -63,6 +63,8 @@ class _File:
 
         source = pa.memory_map(path)
         head = source.read(len(_MAGIC))
+        if head.startswith(b"FEA1"):
+            raise ValueError("it is Feather of version 1: read it and write it again, as version 2 or as Parquet")
         source.seek(0)
         self._reader = pa.ipc.open_file(source) if head == _MAGIC else None
         if self._reader is not None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,6 +27,19 @@ from .schema import Field, field
 
 T = TypeVar("T")
 Values = Any  # an array, a Ragged, or Each
+
+
+class Lacking(InvalidError):
+    """Lists of a column lack numbers in them. `values`, `nulls`: as of :func:`values_of`; `rows`: which of them do."""
+
+    def __init__(self, name: str, values: Values, nulls: Any, rows: np.ndarray[Any, Any]) -> None:
+        self.values, self.nulls, self.rows = values, nulls, rows
+        super().__init__(f"row {int(np.argmax(rows))}: {lacks(name)}")
+
+
+def lacks(name: str) -> str:
+    """The error of a list without some of its numbers."""
+    return f"column {name!r} has a list with missing numbers in it: take it as JSON, fields={{{name!r}: 'json'}}"
 
 
 class Each:
@@ -180,8 +194,17 @@ def field_of(kind: Type) -> Field:
     shape, inner = _shape(kind)
     dtype = number(inner)
     if shape and dtype is not None and (dtype != "bool") and 0 not in shape:
-        return field(dtype, shape)
+        return field(dtype, _tensor_shape(kind) if shape == (math.prod(_tensor_shape(kind)),) else shape)
     return field("json")
+
+
+def _tensor_shape(kind: Type) -> tuple[int, ...]:
+    """The shape that a column of tensors of one shape has, beside its numbers; () if it has another order of axes."""
+    if kind.metadata.get(b"ARROW:extension:name") != b"arrow.fixed_shape_tensor":
+        return ()
+    about = json.loads(kind.metadata.get(b"ARROW:extension:metadata", b"{}"))
+    axes = about.get("permutation")
+    return tuple(about.get("shape", ())) if axes in (None, sorted(axes or [])) else ()
 
 
 def _shape(kind: Type) -> tuple[tuple[int | None, ...], Type]:
@@ -333,36 +356,49 @@ def _of_files(column: Column, folder: str) -> tuple[Values, np.ndarray[Any, np.d
 
 
 def _of_list(column: Column, found: Field) -> tuple[Values, Any]:
-    outer, first, begin, end, nulls = column, 0, 0, column.length, column.nulls
-    offsets = None
+    """Of floats, missing numbers are NaN.
+
+    Raises:
+        Lacking: of others, some lists have missing numbers in them.
+    """
+    name, rows, nulls = column.type.name, column.length, column.nulls
+    first, begin, end = 0, 0, rows
+    offsets = lacking = None
     if found.shape[0] is None:
         offsets = _offsets(column, 4 if column.type.format == "+l" else 8)
         first, begin, end, column = int(offsets[0]), 0, int(offsets[-1]), column.children[0]
+        lacking = _lacking(column, first, end, None, 1)
     while column.type.format.startswith("+w:"):
         width = int(column.type.format[3:])
-        if column is not outer:
-            _refuse_inner(outer, column, first, end, None)
         first, begin, end = ((n + column.offset) * width for n in (first, begin, end))
         column = column.children[0]
-    _refuse_inner(outer, column, first, end, nulls if offsets is None else None)
+        lacking = _lacking(column, first, end, lacking, width)
     flat = _numbers(column, begin, end)
-    inner = [n or 0 for n in found.shape[1:]]
-    if offsets is None:
-        return flat.reshape(-1, *(n or 0 for n in found.shape)), nulls
-    return Ragged(flat.reshape(-1, *inner), offsets), nulls
+    if lacking is not None and flat.dtype.kind == "f":
+        flat = np.array(flat)
+        flat[first - begin :][lacking] = np.nan
+        lacking = None
+    values: Values = flat.reshape(-1, *(n for n in found.shape if n is not None))
+    if offsets is not None:
+        values = Ragged(values, offsets)
+    if lacking is not None:
+        offsets = np.arange(rows + 1) if offsets is None else offsets
+        sums = np.concatenate([[0], np.cumsum(lacking)])
+        holes = np.diff(sums[(offsets - offsets[0]) * math.prod(n or 1 for n in found.shape)]) > 0
+        if nulls is not None:
+            holes &= ~nulls
+        if holes.any():
+            raise Lacking(name, values, nulls, holes)
+    return values, nulls
 
 
-def _refuse_inner(outer: Column, column: Column, begin: int, end: int, missing: Any) -> None:
-    """Refuses missing numbers in [begin, end) of the column; those of lists that are `missing` themselves stand there
-    for none."""
-    if column.nulls is None or not (nulls := column.nulls[begin:end]).any():
-        return
-    if missing is not None and len(missing) and not nulls.reshape(len(missing), -1)[~missing].any():
-        return
-    raise InvalidError(
-        f"column {outer.type.name!r} has lists with missing numbers in them: take it as JSON, "
-        f"fields={{{outer.type.name!r}: 'json'}}"
-    )
+def _lacking(column: Column, begin: int, end: int, around: Any, width: int) -> np.ndarray[Any, Any] | None:
+    """Which values in [begin, end) of a column are missing; `around`: which of the lists of `width` of them are."""
+    own = None if column.nulls is None else column.nulls[begin:end]
+    if around is None:
+        return own if own is not None and own.any() else None
+    each: np.ndarray[Any, Any] = np.repeat(around, width)
+    return each if own is None else each | own
 
 
 def _of_dictionary(column: Column) -> tuple[Values, Any]:
@@ -371,7 +407,10 @@ def _of_dictionary(column: Column) -> tuple[Values, Any]:
     index = column.buffers[0].view(dtype)[column.offset : column.offset + column.length].astype(np.int64)
     if column.nulls is not None:
         index[column.nulls] = 0
-    words, missing = values_of(column.dictionary)
+    try:
+        words, missing = values_of(column.dictionary)
+    except Lacking as e:
+        raise InvalidError(lacks(column.type.name)) from e
     nulls = column.nulls
     if missing is not None and len(index):
         nulls = missing[index] if nulls is None else nulls | missing[index]
