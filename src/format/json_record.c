@@ -134,6 +134,17 @@ static bool tell(struct leat_record_walk *w, struct leat_record_leaf *leaf, cons
     return !w->stopped;
 }
 
+/* What an integer is: LEAT_INTEGERS_*. */
+static uint8_t look_at_integer(const struct leat_json_value *v)
+{
+    const bool below = v->type == LEAT_JSON_INT && v->number.i < 0;
+    const uint64_t size = below ? -v->number.u : v->number.u;
+    if (v->type != LEAT_JSON_INT && v->type != LEAT_JSON_UINT)
+        return 0;
+    return (uint8_t)((below ? LEAT_INTEGERS_BELOW : 0) |
+                     (size && size >> __builtin_ctzll(size) >> 53 ? LEAT_INTEGERS_INEXACT : 0));
+}
+
 static const uint8_t *pass_scalar(struct leat_json *j, const uint8_t *p, struct leat_record_leaf *leaf)
 {
     struct leat_json_value v;
@@ -143,6 +154,7 @@ static const uint8_t *pass_scalar(struct leat_json *j, const uint8_t *p, struct 
     leaf->text = v.text;
     leaf->escaped = v.escaped;
     leaf->number = v.number;
+    leaf->integers = look_at_integer(&v);
     if (v.type == LEAT_JSON_FLOAT && !isfinite(v.number.d))
         leaf->nan = v.text;
     return p;
@@ -195,7 +207,7 @@ static const uint8_t *walk_list(struct leat_record_walk *w, const uint8_t *p, st
             floats = true;
             leaf->nan = leaf->nan || isfinite(v.number.d) ? leaf->nan : v.text;
         }
-        leaf->below = leaf->below || (v.type == LEAT_JSON_INT && v.number.i < 0);
+        leaf->integers |= look_at_integer(&v);
         leaf->beyond = leaf->beyond || v.type == LEAT_JSON_UINT;
         leaf->type = join_elements(leaf->type, v.type);
     }

@@ -64,13 +64,17 @@ void leat_property_tree_destroy(struct leat_property_tree *tree);
 uint32_t leat_property_find(const struct leat_property_tree *tree, uint32_t parent, const char *key, size_t length);
 uint32_t leat_property_add(struct leat_property_tree *tree, uint32_t parent, const char *key, size_t length);
 
+/* Integers below 0; integers that no double is. */
+enum { LEAT_INTEGERS_BELOW = 1, LEAT_INTEGERS_INEXACT = 2 };
+
 struct leat_record_leaf {
     uint32_t property;
     enum leat_record_type type;
     const uint8_t *text; /* the value as it stands in the record; of a string, without its quotes */
     size_t length;
     bool escaped;                /* a string with escapes: leat_json_unescape */
-    bool below, beyond;          /* of a list: it has integers below 0, or beyond int64_t */
+    bool beyond;                 /* of a list: it has integers beyond int64_t */
+    uint8_t integers;            /* what it has: LEAT_INTEGERS_BELOW, LEAT_INTEGERS_INEXACT */
     const uint8_t *nan;          /* of a FLOAT or a list: the first NaN or Infinity; NULL: there is none */
     union leat_json_bits number; /* BOOL, INT, UINT, FLOAT */
 };

@@ -2,7 +2,8 @@
  * The fields of JSONL files, made of the properties that their records have. A property whose values are
  *
  *     true, false                     is a bool
- *     numbers                         int64; uint64 if some are beyond it; float64 if some have a point or an exponent
+ *     numbers                         int64; uint64 if some are beyond it; float64 if some have a point or an exponent,
+ *                                     and no integer is one that float64 does not hold
  *     strings                         a str
  *     lists of numbers or booleans    a ragged array of int64, uint64, float64 or bool
  *     other lists                     json, as they stand in the file
@@ -31,9 +32,9 @@ enum { NAME = LEAT_FIELD_NAME };
 
 /* A property over all files. */
 struct merged {
-    uint64_t types, present, negative;
-    bool partial;                    /* some records that have it may not be known */
-    size_t files[LEAT_RECORD_TYPES]; /* where each type stands first */
+    uint64_t types, present, integers; /* as of leat_text_property */
+    bool partial;                      /* some records that have it may not be known */
+    size_t files[LEAT_RECORD_TYPES];   /* where each type stands first */
     uint64_t lines[LEAT_RECORD_TYPES];
     bool there; /* some record has it, or something below it */
 };
@@ -42,6 +43,7 @@ struct make {
     struct leat_jsonl *j;
     struct merged *merged;
     uint64_t good; /* records */
+    bool rounds;   /* floats are asked for: integers become the nearest */
     struct leat_error *error;
 };
 
@@ -112,7 +114,7 @@ static int map_file(struct make *m, size_t number)
         const struct leat_text_property *q = &x->properties[found];
         a->types |= q->types;
         a->present += q->present;
-        a->negative |= q->negative;
+        a->integers |= q->integers;
         for (size_t t = 0; t < LEAT_RECORD_TYPES; t++)
             if (q->lines[t] && !a->lines[t]) {
                 a->lines[t] = q->lines[t];
@@ -176,6 +178,20 @@ static int two_signs(struct make *m, uint32_t node, const char *name)
         name, p->lines[LEAT_RECORD_UINTS], path, name);
 }
 
+/* Integers that would change beside floats. */
+static int inexact(struct make *m, uint32_t node, const char *name, enum leat_record_type floats)
+{
+    const struct merged *p = &m->merged[node];
+    const char *path = m->j->files[p->files[floats]].text.path;
+    return leat_fail_at(
+        m->error, LEAT_E_INVALID, path, LEAT_NO_OFFSET,
+        "the property \"%s\" has integers that float64 does not hold, beyond 2^53, and floats, such as in "
+        "line %" PRIu64 " of %s; fields={\"%s\": \"json\"} reads it as JSON, fields={\"%s\": %s} takes the "
+        "nearest floats",
+        name, p->lines[floats], path, name, name,
+        floats == LEAT_RECORD_FLOAT ? "\"float64\"" : "leat.field(\"float64\", (None,))");
+}
+
 /* An object is one because other properties stand below it. */
 static void borrow_object(struct make *m, uint32_t node)
 {
@@ -207,20 +223,25 @@ static int type_of(struct make *m, uint32_t node, const char *name, bool below, 
             return two_types(m, node, name, first, all & groups[g]);
         first = all & groups[g];
     }
-    if (types & BIT(UINT) && p->negative)
+    if (types & BIT(UINT) && p->integers & LEAT_INTEGERS_BELOW)
         return two_types(m, node, name, BIT(INT), BIT(UINT));
+    const bool changes = p->integers & LEAT_INTEGERS_INEXACT && !m->rounds;
     f->kind = LEAT_KIND_ARRAY;
     if (types & BIT(BOOL)) {
         f->dtype = LEAT_BOOL;
     } else if (types & NUMBERS) {
+        if (types & BIT(FLOAT) && changes)
+            return inexact(m, node, name, LEAT_RECORD_FLOAT);
         f->dtype = types & BIT(FLOAT) ? LEAT_F64 : types & BIT(UINT) ? LEAT_U64 : LEAT_I64;
     } else if (types & BIT(STR)) {
         f->kind = LEAT_KIND_STR;
         f->dtype = LEAT_U8;
     } else if (types & LISTS && !(types & BIT(LIST)) && types != BIT(EMPTY_LIST) &&
                !(types & BIT(BOOLS) && types & (BIT(INTS) | BIT(UINTS) | BIT(FLOATS)))) {
-        if (types & BIT(UINTS) && p->negative)
+        if (types & BIT(UINTS) && p->integers & LEAT_INTEGERS_BELOW)
             return two_signs(m, node, name);
+        if (types & BIT(FLOATS) && changes)
+            return inexact(m, node, name, LEAT_RECORD_FLOATS);
         f->ndim = 1;
         f->shape[0] = -1;
         origin->list = types & BIT(BOOLS)    ? LEAT_RECORD_BOOLS
@@ -374,6 +395,27 @@ static int add_leaf(struct make *m, uint32_t node, const char *name, bool below,
     return strlen(valid) < NAME ? add_field(m, valid, &field, &origin, LEAT_STORAGE_MAPPED) : LEAT_OK;
 }
 
+/* Adds a field that is said to be JSON, or floats, to which integers may be rounded. */
+static int add_said(struct make *m, const struct leat_field *said, uint32_t node, const char *name, bool below)
+{
+    const size_t n = m->j->text.source.n_fields;
+    char text[128];
+    if (said->kind == LEAT_KIND_JSON)
+        return add_leaf(m, node, name, false, true);
+    if (said->kind == LEAT_KIND_ARRAY && said->dtype == LEAT_F64) {
+        m->rounds = true;
+        const int rc = add_leaf(m, node, name, below, false);
+        m->rounds = false;
+        const struct leat_field *f = &m->j->fields[n];
+        if (rc || (f->kind == said->kind && f->dtype == said->dtype && f->ndim == said->ndim &&
+                   (!f->ndim || f->shape[0] == said->shape[0])))
+            return rc;
+    }
+    return leat_fail(m->error, LEAT_E_INVALID,
+                     "fields takes the kind \"json\", not %s, for \"%s\", a property of records of text",
+                     leat_field_text(said, text, sizeof text), name);
+}
+
 /* Adds the fields of a node and of what is below it: all, or those that are chosen. */
 static int add_node(struct make *m, const struct leat_open_options *options, size_t chosen, uint32_t node,
                     const char *name, bool inside, bool *found)
@@ -381,7 +423,6 @@ static int add_node(struct make *m, const struct leat_open_options *options, siz
     const struct leat_property_tree *t = &m->j->tree;
     const bool all = chosen == SIZE_MAX, here = inside || all || !strcmp(options->fields[chosen].name, name);
     const enum leat_kind kind = here && !all && !inside ? options->fields[chosen].kind : 0;
-    char text[128];
     bool below = false;
     int rc = LEAT_OK;
     char child[NAME];
@@ -392,11 +433,7 @@ static int add_node(struct make *m, const struct leat_open_options *options, siz
     if (here && node)
         *found = true;
     if (here && node && kind)
-        return kind == LEAT_KIND_JSON
-                   ? add_leaf(m, node, name, false, true)
-                   : leat_fail(m->error, LEAT_E_INVALID,
-                               "fields takes the kind \"json\", not %s, for \"%s\", a property of records of text",
-                               leat_field_text(&options->fields[chosen], text, sizeof text), name);
+        return add_said(m, &options->fields[chosen], node, name, below);
     if (here && node && (!below || t->nodes[node].wide || m->merged[node].types & ~(BIT(NULL) | BIT(OBJECT))))
         return add_leaf(m, node, name, below, t->nodes[node].wide);
     for (uint32_t c = t->nodes[node].first_child; c != NONE && !rc; c = t->nodes[c].next) {

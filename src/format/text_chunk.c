@@ -182,7 +182,7 @@ static bool add_leaf(struct leat_text_chunk *k, const struct leat_record_leaf *l
     c->types |= 1u << leaf->type;
     if (!c->lines[leaf->type])
         c->lines[leaf->type] = k->n_lines;
-    c->negative |= leaf->below || (leaf->type == LEAT_RECORD_INT && leaf->number.i < 0);
+    c->integers |= leaf->integers;
     if (leaf->beyond && leaf->type == LEAT_RECORD_FLOATS) { /* it has floats, too */
         c->types |= 1u << LEAT_RECORD_UINTS;
         if (!c->lines[LEAT_RECORD_UINTS])

@@ -32,7 +32,7 @@ struct leat_chunk_column {
     uint8_t *valid;
     size_t n, room, n_valid, valid_room, present;
     struct leat_words words;
-    uint64_t types, negative, nan, lines[LEAT_RECORD_TYPES]; /* as of leat_text_property; lines of the chunk */
+    uint64_t types, integers, nan, lines[LEAT_RECORD_TYPES]; /* as of leat_text_property; lines of the chunk */
 };
 
 struct leat_text_chunk {

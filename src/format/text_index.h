@@ -41,7 +41,7 @@ struct leat_text_property {
     uint64_t types;                    /* 1 << enum leat_record_type, of good records */
     uint64_t present;                  /* good records in which it has a value that is not null */
     uint64_t lines[LEAT_RECORD_TYPES]; /* from 1: where each type stands first; 0: nowhere */
-    uint64_t negative;                 /* some INT is below 0, alone or in a list */
+    uint64_t integers;                 /* what some are, alone or in a list: LEAT_INTEGERS_BELOW and so on */
     uint64_t nan;                      /* from 1: the first line in which it is NaN or Infinity, or has one in a list */
     uint64_t column;                   /* enum leat_text_column */
     const void *values;                /* a value of each record: NUMBERS 8 bytes (int64_t, uint64_t if `types` has
@@ -72,7 +72,7 @@ struct leat_text_index {
     struct leat_io_file *file; /* that is mapped */
     const char *path;          /* where it is kept; NULL: nowhere */
     uint64_t inode;            /* of that file */
-    uint64_t lines_hash;       /* of `lines` as they stand there; 0: the file has none, as those of older versions */
+    uint64_t lines_hash;       /* of `lines` as they stand there */
 };
 
 /* Compares the checksum of a property's column, of an index that was read from a file. CORRUPT, IO. */

@@ -25,7 +25,7 @@
 #include "format/text_index.h"
 #include "io/guard.h"
 
-enum { VERSION = 3 };
+enum { VERSION = 4 };
 static const char magic[8] = {'L', 'E', 'A', 'T', 'L', 'I', 'N', 'E'};
 
 struct header {
@@ -42,7 +42,7 @@ enum { WIDE = 1, PARTIAL = 2 };
 /* A node of the tree with its property, as it stands in the file. Offsets are in the file; 0: it has none. */
 struct node {
     uint32_t parent, key, key_length, flags; /* WIDE, PARTIAL */
-    uint64_t types, present, negative, nan, lines[LEAT_RECORD_TYPES];
+    uint64_t types, present, integers, nan, lines[LEAT_RECORD_TYPES];
     uint64_t column, values, valid, starts, words, n_words, words_bytes, hash;
 };
 
@@ -193,7 +193,7 @@ static bool take_node(struct reading *r, uint32_t number, const struct node *n, 
     x->tree.nodes[number].partial = n->flags & PARTIAL;
     p->types = n->types;
     p->present = n->present;
-    p->negative = n->negative;
+    p->integers = n->integers;
     p->nan = n->nan;
     p->hash = n->hash;
     memcpy(p->lines, n->lines, sizeof p->lines);
@@ -266,14 +266,12 @@ static bool is_whole(const struct reading *r)
     return leat_hash64(r->catalogue + sizeof r->h, (size_t)(r->parts.lines - sizeof r->h)) == r->h.catalogue_hash;
 }
 
-/* Lines and columns. Lines of files without a checksum of theirs, of older versions, are only known to lie within. */
+/* Lines and columns. */
 static bool is_sound(const struct leat_text_index *x)
 {
-    bool good = !x->lines_hash || check_lines(x);
+    bool good = check_lines(x);
     for (size_t i = 0; good && i < x->tree.n; i++)
         good = !leat_text_index_check(x, &x->properties[i], NULL);
-    for (uint64_t i = 0; good && !x->file && i < x->count; i++)
-        good = x->lines[i].offset <= x->bytes && x->lines[i].length <= x->bytes - x->lines[i].offset;
     return good;
 }
 
@@ -310,9 +308,7 @@ bool leat_text_index_load(struct leat_text_index *x, const char *path, struct le
     }
     good = good && r.parts.lines <= file->size && (care->trusts || is_whole(&r)) && take_catalogue(&r);
     good = good && keep_path(x, path, st.st_ino);
-    if (good && care->careful)
-        good = x->lines_hash && is_sound(x);
-    else if (good && !x->file && !care->trusts)
+    if (good && (care->careful || (!x->file && !care->trusts)))
         good = is_sound(x);
     leat_io_release(file);
     if (!good)
@@ -353,7 +349,7 @@ static uint64_t place_columns(const struct leat_text_index *x, struct node *node
                            .flags = (t->wide ? WIDE : 0) | (t->partial ? PARTIAL : 0),
                            .types = p->types,
                            .present = p->present,
-                           .negative = p->negative,
+                           .integers = p->integers,
                            .nan = p->nan,
                            .column = p->column,
                            .n_words = p->n_words};

@@ -125,7 +125,7 @@ static bool join_types(struct join *j)
             struct leat_text_property *to = &x->properties[j->nodes[i][node]];
             to->types |= from->types;
             to->present += from->present;
-            to->negative |= from->negative;
+            to->integers |= from->integers;
             if (from->nan && !to->nan)
                 to->nan = line + from->nan;
             for (size_t t = 0; t < LEAT_RECORD_TYPES; t++)
@@ -219,7 +219,7 @@ static bool join_column(struct join *j, uint32_t *const *at, uint32_t node)
     struct leat_text_index *x = j->out;
     struct leat_text_property *p = &x->properties[node];
     enum leat_text_column kind = LEAT_COLUMN_NONE;
-    bool dropped = p->negative && p->types & 1u << LEAT_RECORD_UINT;
+    bool dropped = p->integers & LEAT_INTEGERS_BELOW && p->types & 1u << LEAT_RECORD_UINT;
     for (size_t i = 0; i < j->n && !dropped; i++) {
         const struct leat_chunk_column *c = column_in(j, i, at, node, &dropped);
         dropped = dropped || (c && kind && c->kind != kind);

@@ -435,6 +435,13 @@ def test_integers_of_lists_are_what_integers_are(tmp_path: Path, split: bool) ->
                 kept = leat.open(together, fields={"x": "json"})
                 assert [v for s in kept for v in s["x"]] == numbers
                 continue
+            if "real" in chosen and any(int(float(n)) != n for n in numbers if type(n) is int):
+                for paths, said in ((alone[0], "float64"), (together, leat.field("float64", (None,)))):
+                    with pytest.raises(leat.InvalidError, match="integers that float64 does not hold.* fields={"):
+                        leat.open(paths)
+                    rounded = [np.atleast_1d(s["x"]).tolist() for s in leat.open(paths, fields={"x": said})]
+                    assert [v for x in rounded for v in x] == [float(v) for v in numbers]
+                continue
             found = leat.open(together)
             assert found.schema["x"].dtype == leat.open(alone[0]).schema["x"].dtype, (numbers, lists)
             got = [v for s in found for v in s["x"].tolist()]
@@ -446,7 +453,30 @@ def test_an_index_of_the_version_before_is_made_again(tmp_path: Path) -> None:
     leat.open(path)
     index = Path(path + ".leat-index")
     raw = bytearray(index.read_bytes())
-    assert raw[8] == 3
-    raw[8] = 2
+    assert raw[8] == 4
+    raw[8] = 3
     index.write_bytes(raw)
-    assert [s["x"].tolist() for s in leat.open(path)] == [[-1], [2]] and index.read_bytes()[8] == 3
+    assert [s["x"].tolist() for s in leat.open(path)] == [[-1], [2]] and index.read_bytes()[8] == 4
+
+
+def test_integers_that_float64_does_not_hold_are_not_rounded_beside_floats(tmp_path: Path) -> None:
+    """Of one record or of several, of one file or of two; others that are as large are floats."""
+    for n in (2**53 + 1, -(2**53) - 1, 2**63 - 1, 2**64 - 1):
+        a, b = (
+            write(tmp_path / "a.jsonl", json.dumps({"m": {"id": n}})),
+            write(tmp_path / "b.jsonl", '{"m": {"id": 0.5}}'),
+        )
+        for src in (
+            [a, b],
+            [b, a],
+            write(tmp_path / "c.jsonl", Path(b).read_text().strip(), Path(a).read_text().strip()),
+        ):
+            with pytest.raises(leat.InvalidError, match=r'"m.id" has integers .* line \d of .*\{"m.id": "float64"\}'):
+                leat.open(src)
+            assert {s["m.id"] for s in leat.open(src, fields={"m.id": "json"})} == {n, 0.5}
+            assert {s["m.id"] for s in leat.open(src, fields={"m.id": "float64"})} == {float(n), 0.5}
+        assert leat.open(a)[0]["m.id"] == n
+        with pytest.raises(leat.InvalidError, match='takes the kind "json", not float64'):
+            leat.open(a, fields={"m.id": "float64"})
+    path = write(tmp_path / "d.jsonl", '{"x": 9007199254740992}', '{"x": -9223372036854775808}', '{"x": 1e3}')
+    assert [s["x"] for s in leat.open(path)] == [2.0**53, -(2.0**63), 1000.0]

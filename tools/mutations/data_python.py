@@ -63,6 +63,13 @@ MUTATIONS = [
         ("py:test_hugging_face.py::test_paths_in_files_are_those_of_the_folder_that_was_present",),
     ),
     Mutation(
+        "numbers that a list lacks are those of the list behind it",
+        "python/leat/data/arrow_values.py",
+        "holes = np.diff(sums[(offsets - offsets[0])",
+        "holes = np.diff(sums[(offsets - offsets[-1])",
+        ("py:test_arrow_missing.py::test_a_list_without_some_of_its_numbers_breaks_its_sample_alone",),
+    ),
+    Mutation(
         "what fills a missing float may become infinite",
         "python/leat/data/arrow_values.py",
         "kept = np.isfinite(one) | ~np.isfinite(plain) if",
