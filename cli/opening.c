@@ -197,7 +197,9 @@ static const char *hint_of(const struct cli_command *command, const struct leat_
         const char *hint;
     } known[] = {{"fields=", "field", CLI_EACH,
                   "--field NAME takes a field, --field NAME=KIND says what it is, too; any number of times."},
-                 {"block=", "block", CLI_U64, "--block N says how many tokens are a sample."}};
+                 {"block=", "block", CLI_U64, "--block N says how many tokens are a sample."},
+                 {"format=\"events\"", "events", CLI_SET, "--events takes them as events."},
+                 {"annotations=path", "coco", CLI_TEXT, "--coco FILE names annotations of COCO, beside their photos."}};
     for (size_t k = 0; k < sizeof known / sizeof *known; k++)
         for (size_t i = 0; strstr(error->message, known[k].argument) && i < command->n_options; i++)
             if (!strcmp(command->options[i].name, known[k].option) && command->options[i].type == known[k].type)

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "base/error.h"
+#include "format/event_line.h"
 #include "format/nearby.h"
 #include "format/source.h"
 #include "format/together.h"
@@ -63,6 +64,43 @@ static int by_name(const char *name, const struct leat_source_vtable **out, stru
                      name, names);
 }
 
+/* Whether the first line that is one has three numbers and more. */
+static bool has_numbers(const char *text, size_t n)
+{
+    float features[HEAD / 2 + 1];
+    struct leat_event event;
+    struct leat_event_fault fault;
+    for (const char *end; (end = memchr(text, '\n', n)); text = end + 1) {
+        const size_t length = (size_t)(end - text);
+        if (!leat_event_line_is_nothing(LEAT_EVENTS_PLAIN, text, length))
+            return leat_event_line_read(LEAT_EVENTS_PLAIN, text, length, &event, features, &fault);
+        n -= length + 1;
+    }
+    return false;
+}
+
+/* How a file opens that shows no format by itself. NULL: nobody knows. */
+static const char *advice_for(const char *path, const uint8_t *head, size_t n)
+{
+    const char *text = (const char *)head, *dot = strrchr(path, '.');
+    const size_t bom = n >= 3 && !memcmp(head, "\xef\xbb\xbf", 3) ? 3 : 0, blank = strspn(text + bom, " \t\r\n") + bom;
+    if (memchr(head, 0, n))
+        return NULL;
+    if (dot && (!strcasecmp(dot, ".csv") || !strcasecmp(dot, ".tsv")))
+        return "tables of text are read by pyarrow, leat.from_arrow(pyarrow.csv.read_csv(path)); "
+               "lines of src, dst and time open by format=\"events\"";
+    if (text[blank] == '[' || text[blank] == '{')
+        return "records of JSON have a line each, and here they have not: write one object a line, such as by "
+               "jq -c '.[]'; COCO's annotations open with their photos, leat.open(photos, annotations=path)";
+    if (has_numbers(text + bom, n - bom))
+        return "lines of numbers may be anything; format=\"events\" takes them as events of src, dst and time, "
+               "format=\"text\" as text";
+    for (size_t i = 0; i < n; i++)
+        if (head[i] < ' ' && !strchr("\t\r\n\f", head[i]))
+            return NULL;
+    return "text opens if that is said, by format=\"text\"";
+}
+
 static int by_content(const char *path, bool annotations, bool folder, const uint8_t *head, size_t n,
                       const struct leat_source_vtable **out, struct leat_error *error)
 {
@@ -75,7 +113,7 @@ static int by_content(const char *path, bool annotations, bool folder, const uin
             return LEAT_OK;
         }
     }
-    const char *dot = strrchr(path, '.');
+    const char *dot = strrchr(path, '.'), *advice;
     const bool yaml = n && dot && (!strcasecmp(dot, ".yaml") || !strcasecmp(dot, ".yml"));
     int rc;
     list_names(names, sizeof names);
@@ -97,6 +135,8 @@ static int by_content(const char *path, bool annotations, bool folder, const uin
                        "%s is compressed with gzip, and what is in it is none of the formats that are recognised so: "
                        "decompress it (gzip -dk), or name its format",
                        path);
+    else if (!folder && n && (advice = advice_for(path, head, n)))
+        rc = leat_fail(error, LEAT_E_FORMAT, "%s is no format that leat recognises: %s", path, advice);
     else if (folder || n)
         rc = leat_fail(
             error, LEAT_E_FORMAT,
@@ -177,13 +217,14 @@ void leat_source_suggest(const char *path, const struct leat_open_options *optio
 static int find_format(const char *path, const struct leat_open_options *options, const struct leat_source_vtable **out,
                        struct leat_error *error)
 {
-    uint8_t head[HEAD];
+    uint8_t head[HEAD + 1];
     bool folder;
     size_t n;
     if (options->format && strcmp(options->format, "auto") != 0)
         return by_name(options->format, out, error);
     const char *said = options->annotations ? options->annotations : path;
-    int rc = leat_source_look(said, &folder, head, sizeof head, &n, error);
+    int rc = leat_source_look(said, &folder, head, HEAD, &n, error);
+    head[n] = 0;
     return rc ? rc : by_content(said, options->annotations, folder, head, n, out, error);
 }
 

@@ -57,6 +57,35 @@ def test_other_commands_open_annotations_too(coco: Path, tmp_path: Path) -> None
     command("trace", *where, "--batch-size", 4, "--out", tmp_path / "t.json")
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "said", "option"),
+    [
+        ("a.txt", "# from to when\n1 2 3\n2 3 4.5\n", 'lines of numbers .* format="events"', "--events takes"),
+        ("b.csv", "name,year\na,2001\n", r"pyarrow\.csv\.read_csv", "--events takes"),
+        ("c.json", '[{"a": 1},\n {"a": 2}]', "one object a line", "--coco FILE"),
+        (
+            "d.json",
+            '\ufeff\n{"images": [], "annotations": []}',
+            r"leat\.open\(photos, annotations=path\)",
+            "--coco FILE",
+        ),
+        ("e.log", "a text\nof two lines\n", 'format="text"', ""),
+        ("f.bin", "\0\1", 'reads \\("leat", ', ""),
+    ],
+)
+def test_a_file_that_shows_no_format_says_how_it_opens(
+    tmp_path: Path, name: str, text: str, said: str, option: str
+) -> None:
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(leat.FormatError, match=f"{name} is no format that .*{said}"):
+        leat.open(path)
+    done = command("stats", path, code=2)
+    assert option in done.stderr and ("\n--" in done.stderr) == bool(option)
+    if name == "a.txt":
+        assert len(leat.open(path, format="events")) == 2 and "events" in command("stats", path, "--events").stdout
+
+
 @pytest.mark.parametrize("name", ["info", "stats", "view", "bench", "doctor", "trace", "pack"])
 def test_options_of_annotations_without_any_are_refused(name: str, coco: Path, tmp_path: Path) -> None:
     needed = {"view": ["--out", "a.png"], "trace": ["--out", "a.json"], "pack": ["b.leat"]}
