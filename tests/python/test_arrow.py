@@ -313,6 +313,14 @@ def test_a_column_of_a_type_that_is_not_read_is_refused_as_it_is_opened(tmp_path
     assert leat.open(tmp_path / "t.arrow", fields=["x", "list"])[0] == {"x": 1, "list": [{"a": 1}]}
 
 
+def test_what_says_nothing_of_tables_is_refused(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"x": [1]}), tmp_path / "a.parquet")
+    given: dict[str, Any] = {"on_bad": "skip", "annotations": "a.json", "masks": "m", "classes": ["a"], "block": 3}
+    for name, value in (given | {"documents": "file", "sort": True, "features": "f.npy"}).items():
+        with pytest.raises(ValueError, match=f"a.parquet is of parquet, and {name} "):
+            leat.open(str(tmp_path / "a.parquet"), **{name: value})
+
+
 def test_tensors_of_one_shape_keep_it(tmp_path: Path) -> None:
     numbers = np.arange(24, dtype=np.float32).reshape(4, 2, 3)
     table = pa.table({"t": pa.FixedShapeTensorArray.from_numpy_ndarray(numbers)})

@@ -164,6 +164,8 @@ def test_options_of_events_are_no_options_of_others(tmp_path: Path) -> None:
         leat.open(path, sort=True)
     with pytest.raises(ValueError, match="features is about files of events"):
         leat.open(path, features="f.npy")
+    with pytest.raises(TypeError, match=r"features is the path of a file of numpy.save, not ndarray: numpy.save\(path"):
+        leat.open(tmp_path / "a.txt", format="events", features=np.ones((1, 2)))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="sort is for files of events"):
         leat.open(tmp_path / "a.parquet", sort=True)
     with pytest.raises(TypeError, match="sort is True or False"):

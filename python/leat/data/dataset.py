@@ -814,10 +814,18 @@ def open(  # noqa: A001
     cells, files = _cells(src, format)
     kind, tables = ("", []) if files else _tables(src, format)
     library, records = ("", []) if files or tables else _of_libraries(src, format)
-    if (files or tables) and (sort or features is not None):
-        raise ValueError(
-            f"{'sort' if sort else 'features'} is for files of events, and {src!r:.60} is of {cells or kind}"
+    if features is not None and not isinstance(features, (str, os.PathLike)):
+        raise TypeError(
+            f"features is the path of a file of numpy.save, not {builtins.type(features).__name__}: numpy.save(path, "
+            "array) writes it"
         )
+    if paths := files or tables or records:
+        others: dict[str, Any] = {"annotations": annotations, "masks": masks, "on_bad": on_bad, "classes": classes}
+        others |= {"block": block, "features": features, "sort": sort or None}
+        others |= {"documents": None if documents == "line" else documents}
+        for name in (name for name, value in others.items() if value is not None):
+            told = "is for files of events" if name in ("sort", "features") else "does nothing there: leave it out"
+            raise ValueError(f"{paths[0]} is of {cells or kind or library}, and {name} {told}")
     for format_, paths in ((cells, files), (kind, tables), (library, records)):
         if format_ in ("hdf5", "parquet", "arrow", "array_record"):
             _refuse_folders(format_, paths)
