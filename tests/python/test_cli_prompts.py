@@ -68,6 +68,39 @@ def test_a_plan_has_the_lines_as_they_are_and_results_come_back_by_id(batch: Pat
     assert [json.loads(line)["to"] for line in out.open()] == list(range(60))
 
 
+def test_numbers_of_texts_that_no_tokenizer_cut_are_bytes(tmp_path: Path) -> None:
+    texts = written(tmp_path / "a.jsonl", [{"prompt": "the same " + x} for x in "abc"])
+    tokens = written(tmp_path / "b.jsonl", [{"prompt": [7, 7, 8]}, {"prompt": [7, 7, 9]}])
+    assert "3 prompts of 30 bytes in 1 group" in run(texts, "--out", tmp_path / "p.jsonl")
+    said = run(texts, "--simulate", "lru=64,block=1")
+    assert "64 tokens) saves of 30 bytes, each counted as a token" in said
+    shown = leat_here("stats", texts, "--prompts", "auto").stdout
+    assert "30 bytes, of which" in shown and "9 bytes, 3 prompts" in shown and "token" not in shown
+    with package.Writer(tmp_path / "b.leat", {"tokens": package.field("uint16", (None,))}) as w:
+        for record in map(json.loads, tokens.open()):
+            w.add(tokens=record["prompt"])
+    assert "2 prompts of 6 tokens" in run(tmp_path / "b.leat", "--out", tmp_path / "q.jsonl")
+    assert (
+        json.loads(leat_here("stats", tmp_path / "b.leat", "--prompts", "tokens", "--json").stdout)["unit"] == "tokens"
+    )
+
+
+def test_a_mark_of_byte_order_before_the_first_record_is_none_of_it(tmp_path: Path) -> None:
+    records = [{"custom_id": x, "prompt": f"prompt {x}"} for x in "cab"]
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps(r) + "\n" for r in records), encoding="utf-8-sig")
+    run(path, "--out", tmp_path / "plan.jsonl")
+    assert [json.loads(line)["custom_id"] for line in (tmp_path / "plan.jsonl").open()] == ["a", "b", "c"]
+    (tmp_path / "results.jsonl").write_text(
+        "".join(json.dumps({"custom_id": x}) + "\n" for x in "abc"), encoding="utf-8-sig"
+    )
+    run(path, tmp_path / "results.jsonl", "--restore", "--out", tmp_path / "out.jsonl")
+    assert [json.loads(line)["custom_id"] for line in (tmp_path / "out.jsonl").open()] == ["c", "a", "b"]
+    with pytest.raises(package.BrokenSampleError, match="line 1, byte 3: the line is no JSON"):
+        (tmp_path / "b.jsonl").write_text("\ufeff{\n")
+        Records(str(tmp_path / "b.jsonl")).record(0)
+
+
 def test_groups_stand_by_what_they_decode(batch: Path, tmp_path: Path) -> None:
     plan = tmp_path / "plan.jsonl"
     run(batch, "--out", plan, "--decode", "body.max_tokens", "--quiet")

@@ -192,7 +192,7 @@ def _read(
 def _write_plan(options: Mapping[str, str], records: Records | None, ds: Dataset, found: Prompts) -> None:
     import leat
 
-    from ..text.prompt_tree import groups_told
+    from ..text.prompt_tree import groups_told, unit_of
 
     out, order = options["out"], found.order.tolist()
     if records is not None:
@@ -203,10 +203,11 @@ def _write_plan(options: Mapping[str, str], records: Records | None, ds: Dataset
         fields = {name: field for name, field in found.schema.items() if not field.derived}
         with leat.Writer(out, fields, metadata=ds.metadata or None, overwrite=True) as writer:
             writer.write_dataset(found)
+    unit = unit_of(found)
     _say(
         options,
-        f"{out}: {len(found):,} prompts of {found.tokens[0]:,} tokens in {groups_told(len(found.groups))}; with the "
-        f"prefix of each computed once, {100 * found.saving:.1f}% of the tokens are not computed (with those of any "
+        f"{out}: {len(found):,} prompts of {found.tokens[0]:,} {unit} in {groups_told(len(found.groups))}; with the "
+        f"prefix of each computed once, {100 * found.saving:.1f}% of the {unit} are not computed (with those of any "
         f"depth, {100 * found.optimum:.1f}%)",
     )
 
@@ -284,9 +285,12 @@ def _cache(text: str) -> tuple[str, int, int]:
 
 def _simulate(found: Prompts, cache: tuple[str, int, int], grouped: int) -> None:
     """`grouped`: the tokens of a block that the prompts were grouped by."""
+    from ..text.prompt_tree import unit_of
+
     name, tokens, block = cache
+    unit = "tokens" if unit_of(found) == "tokens" else "bytes, each counted as a token"
     saved = found.simulate(tokens, block)
-    print(f"a cache of {name} (lru, blocks of {block}, {tokens:,} tokens) saves of {found.tokens[0]:,} tokens")
+    print(f"a cache of {name} (lru, blocks of {block}, {tokens:,} tokens) saves of {found.tokens[0]:,} {unit}")
     for order, part in zip(("as they came", "sorted", "grouped"), saved, strict=True):
         print(f"  {order:12} {100 * part:5.1f}%")
     most = found.optimum if block == grouped else found.simulate(found.tokens[0], block).grouped  # all fit

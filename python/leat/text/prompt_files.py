@@ -68,6 +68,8 @@ class Records:
         begins = np.concatenate([np.zeros(1, np.int64), found[:-1]]) if len(found) else found
         if self.csv and not (whole and not len(found)):
             begins, found = self._behind_header(begins, found)
+        elif len(begins) and os.pread(self._file, 3, 0) == b"\xef\xbb\xbf":
+            begins[0] = 3  # behind a mark of byte order, which belongs to the file
         short = np.flatnonzero(found - begins <= 8)
         blank = [int(i) for i in short if not os.pread(self._file, 8, int(begins[i]))[: found[i] - begins[i]].strip()]
         return np.delete(begins, blank), np.delete(found, blank)

@@ -21,7 +21,7 @@ def tree(found: Prompts, show: Callable[[Any], str] | None = None) -> dict[str, 
         show: makes a text of tokens; None: of bytes themselves, of others numbers.
     """
     every, grouped, least = found.tokens
-    root: dict[str, Any] = {"prompts": len(found), "tokens": every, "groups": len(found.groups)}
+    root: dict[str, Any] = {"prompts": len(found), "tokens": every, "unit": unit_of(found), "groups": len(found.groups)}
     root |= {"saving": found.saving, "optimum": found.optimum, "branches": []}
     above: list[tuple[np.ndarray[Any, Any], dict[str, Any]]] = [(np.empty(0), root)]
     for first, count, prefix in found.groups.tolist():
@@ -42,6 +42,12 @@ def tree(found: Prompts, show: Callable[[Any], str] | None = None) -> dict[str, 
         above[-1][1]["branches"].append(node)
         above.append((tokens, node))
     return root
+
+
+def unit_of(found: Prompts) -> str:
+    """The unit of the numbers: bytes are the tokens of texts that no tokenizer has cut."""
+    field = found.schema[found.field]
+    return "bytes" if field.kind == "bytes" or field.dtype == "uint8" else "tokens"
 
 
 def _tokens(found: Prompts, i: int) -> Any:
@@ -73,12 +79,13 @@ def _text(tokens: np.ndarray[Any, Any], show: Callable[[Any], str] | None) -> st
 def told(made: dict[str, Any], blocks: bool = True) -> str:
     """As a text of lines. `blocks`: with the characters of trees."""
     lines = [
-        f"{made['prompts']:,} prompts, {progress.count(made['tokens'])} tokens, of which {100 * made['optimum']:.1f}% "
-        f"are shared with another prompt before, and {100 * made['saving']:.1f}% in {groups_told(made['groups'])}",
+        f"{made['prompts']:,} prompts, {progress.count(made['tokens'])} {made['unit']}, of which "
+        f"{100 * made['optimum']:.1f}% are shared with another prompt before, and {100 * made['saving']:.1f}% in "
+        f"{groups_told(made['groups'])}",
     ]
     if made.get("apart"):
         lines.append(f"{made['apart']:,} prompts share nothing worth a prefix")
-    _branches(made["branches"], "", max(made["tokens"], 1), blocks, lines)
+    _branches(made["branches"], "", max(made["tokens"], 1), made["unit"], blocks, lines)
     return "\n".join(lines)
 
 
@@ -86,7 +93,7 @@ def groups_told(n: int) -> str:
     return "1 group" if n == 1 else f"{n:,} groups"
 
 
-def _branches(nodes: list[dict[str, Any]], indent: str, every: int, blocks: bool, lines: list[str]) -> None:
+def _branches(nodes: list[dict[str, Any]], indent: str, every: int, unit: str, blocks: bool, lines: list[str]) -> None:
     from .. import _leat
 
     most = sorted(nodes, key=lambda node: -_saved(node))[:MOST]
@@ -96,10 +103,10 @@ def _branches(nodes: list[dict[str, Any]], indent: str, every: int, blocks: bool
         edge, below = (edge, below) if blocks else ("`- ", "   ") if last else ("|- ", "|  ")
         text = _leat.escape(node["text"])
         lines.append(
-            f"{indent}{edge}{node['prefix']:,} tokens, {node['prompts']:,} prompts, {100 * node['saved'] / every:.1f}%"
+            f"{indent}{edge}{node['prefix']:,} {unit}, {node['prompts']:,} prompts, {100 * node['saved'] / every:.1f}%"
             f"  {text}"
         )
-        _branches(node["branches"], indent + below, every, blocks, lines)
+        _branches(node["branches"], indent + below, every, unit, blocks, lines)
     if len(nodes) > MOST:
         rest = nodes_behind(nodes)
         edge = "└─ " if blocks else "`- "
