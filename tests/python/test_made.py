@@ -140,13 +140,24 @@ def test_a_layout_makes_images_of_an_array() -> None:
         ({"x": np.zeros(3), "y": np.zeros(4)}, "'x' has 3 samples, 'y' has 4"),
         ({"x": np.float32(1)}, "'x' is a single value"),
         ({"x": np.zeros(3, "complex64")}, "'x'.*complex64"),
-        ({"x": np.array(["a", "b"])}, "'x'"),
+        ({"x": np.array(["a", "b"])}, r"'x'.* texts: leat.from_arrow\(pyarrow.table"),
+        ({"x": [[1, 2], [3]]}, r"'x': .* rows of different lengths are a leat.Ragged\("),
+        ({"x": np.ma.array([1, 2], mask=[False, True])}, r"'x' has masked values: array.filled\("),
         ({"1x": np.zeros(3)}, "1x"),
     ],
 )
 def test_arrays_that_are_no_data_set_say_why(arrays: dict[str, Any], why: str) -> None:
     with pytest.raises(ValueError, match=why):
         leat.from_arrays(**arrays)
+
+
+def test_rows_of_a_nested_tensor_are_named_as_what_they_are() -> None:
+    torch = pytest.importorskip("torch")
+    nested = torch.nested.nested_tensor([torch.tensor([1, 2]), torch.tensor([3])], layout=torch.jagged)
+    with pytest.raises(ValueError, match=r"'x' is a nested tensor: leat.Ragged\(x.values\(\), x.offsets\(\)\)"):
+        leat.from_arrays(x=nested)
+    assert leat.from_arrays(x=leat.Ragged(nested.values(), nested.offsets()))[1]["x"].tolist() == [3]
+    assert leat.from_arrays(x=np.ma.array([1, 2]))[1]["x"] == 2
 
 
 # ---- IDX

@@ -79,6 +79,8 @@ def test_a_mask_of_another_length_or_type_is_refused(tmp_path: Path) -> None:
     ds = write(tmp_path / "d.leat", documents, [np.ones(3, bool), np.ones(5, bool)])
     with pytest.raises(ValueError, match="document 1 has 4 tokens and a loss_mask of 5"):
         leat.Loader(leat.pack_rows(ds, length=4, eos=1), 1)
+    with pytest.raises(ValueError, match="document 1 has 4 tokens and a loss_mask of 5"):
+        list(leat.pack_rows(ds, length=4, eos=1))
     ds = write(tmp_path / "e.leat", documents, [np.ones(n, np.float32) for n in (3, 4)], "float32")
-    with pytest.raises(TypeError, match="no list of bool or uint8"):
-        leat.Loader(leat.pack_rows(ds, length=4), 1)
+    with pytest.raises(TypeError, match=r"is field\('float32'.*, no list of bool or uint8.* leave it out"):
+        leat.pack_rows(ds, length=4)

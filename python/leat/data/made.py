@@ -122,17 +122,25 @@ def as_rows(name: str, given: Any) -> tuple[np.ndarray[Any, Any], str]:
     if hasattr(given, "detach") and hasattr(given, "device"):
         if given.device.type != "cpu":
             raise ValueError(f"{name!r} is a tensor on {given.device}: from_arrays takes tensors on the CPU")
+        if given.is_nested:
+            raise ValueError(f"{name!r} is a nested tensor: leat.Ragged(x.values(), x.offsets()) has its rows")
         given = given.detach()
         if str(given.dtype) == "torch.bfloat16":
             dtype = "bfloat16"
         given = _of_tensor(given)
-    array = np.asarray(given)
+    if np.ma.is_masked(given):
+        raise ValueError(f"{name!r} has masked values: array.filled(value) says what stands for them")
+    try:
+        array = np.asarray(given)
+    except ValueError as e:
+        raise ValueError(f"{name!r}: {e}; rows of different lengths are a leat.Ragged(values, offsets)") from None
     if array.ndim == 0:
         raise ValueError(f"{name!r} is a single value: the first axis of an array counts samples")
     try:
         dtype = dtype or _schema.dtype_name(array.dtype)
     except ValueError as e:
-        raise ValueError(f"{name!r}: {e}") from None
+        advice = "; texts: leat.from_arrow(pyarrow.table({...}))" if array.dtype.kind in "USO" else ""
+        raise ValueError(f"{name!r}: {e}{advice}") from None
     if not array.dtype.isnative or (len(array) and not array[0].flags.c_contiguous):
         array = np.ascontiguousarray(array, array.dtype.newbyteorder("="))
     return array, dtype

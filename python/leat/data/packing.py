@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import _leat, check
+from ..errors import InvalidError
 from .dataset import Dataset, no_dataset
 from .schema import Field, field, to_raw
 
@@ -147,7 +148,11 @@ class PackedRows(Dataset):
     def _mask(self, position: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
         """The loss mask that a document has itself: its bos counts for nothing, its eos is to be predicted."""
         mask = np.asarray(self.documents.stored(position, "loss_mask")) != 0
-        return np.concatenate([[False] * (self._bos is not None), mask, [True] * (self._eos is not None)]).astype(bool)
+        ends = (self._bos is not None, self._eos is not None)
+        if len(mask) + sum(ends) != self._lengths[position]:
+            tokens = self._lengths[position] - sum(ends)
+            raise InvalidError(f"document {position} has {tokens} tokens and a loss_mask of {len(mask)}: one for each")
+        return np.concatenate([[False] * ends[0], mask, [True] * ends[1]]).astype(bool)
 
     def _sample(self, position: int) -> dict[str, Any]:
         dtype = self._fields[0][1].dtype
@@ -304,6 +309,12 @@ def packed(
         raise ValueError("bos and eos do not go with a chain: its operators put their own (leat.ops.Lookup)")
     if program is not None and "loss_mask" in ds.schema:
         raise ValueError("documents with a loss_mask of their own are packed as they are, without a chain")
+    mask = ds.schema.get("loss_mask")
+    if mask is not None and (mask.kind != "array" or len(mask.shape) != 1 or mask.dtype not in ("bool", "uint8")):
+        raise TypeError(
+            f"the documents' field 'loss_mask' is {mask}, no list of bool or uint8, one for each token: write it as "
+            "one, or leave it out (leat.open(fields=))"
+        )
     length = check.integer("length", length, 1, (1 << 24) + 1 if how in FITTED else 1 << 31)
     multiple = check.integer("multiple", multiple, 1, 1 << 24)
     if multiple > 1:
