@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -57,3 +59,42 @@ def test_every_value_of_an_array(name: str, part: str) -> None:
 def test_arrays_of_several_lengths_are_named() -> None:
     with pytest.raises(leat.InvalidError, match=r"several lengths .*fields= names those"):
         leat.open(path("plain.h5"), format="hdf5")
+
+
+def test_what_is_neither_numbers_nor_a_list_of_texts_is_refused_by_name(tmp_path: Path) -> None:
+    import h5py
+
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["fixed"] = np.array([[b"ab", b""], [b"c", b"d"]])
+        file.create_dataset("free", data=[["a", "b"], ["c", "d"]], dtype=h5py.string_dtype())
+        file.create_dataset("reference", (2,), dtype=h5py.ref_dtype)
+        file["latin"] = np.array([b"caf\xe9", b"b"])
+        file["empty"] = np.zeros((2, 0), np.float32)
+        file["good"] = np.array([b"caf\xc3\xa9", b""])
+    said = {"fixed": "arrays of shape (2,)", "free": "arrays of shape (2,)", "reference": "Reference"}
+    for field, kind in said.items():
+        with pytest.raises(leat.UnsupportedError, match=re.escape(f"a.h5, {field} holds {kind} where texts should be")):
+            leat.open(tmp_path / "a.h5", fields=[field])
+    with pytest.raises(leat.CorruptError, match="a.h5, latin has the text .*xe9'.*, which is not UTF-8"):
+        leat.open(tmp_path / "a.h5", fields=["latin"])
+    with pytest.raises(leat.InvalidError, match="a.h5, empty: a dimension is 1 or above .*fields= leaves it out"):
+        leat.open(tmp_path / "a.h5", fields=["empty", "good"])
+    assert [s["good"] for s in leat.open(tmp_path / "a.h5", fields=["good"])] == ["café", ""]
+
+
+def test_groups_of_hdf5_within_themselves_are_passed_over(tmp_path: Path) -> None:
+    import h5py
+
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["x"] = file["g/y"] = np.arange(3)
+        file["g/self"], file["g/up"] = file["g"], h5py.SoftLink("/")
+        file["also"] = h5py.SoftLink("/g")
+    assert list(leat.open(tmp_path / "a.h5").schema) == ["also_y", "g_y", "x"]
+    with h5py.File(tmp_path / "b.h5", "w") as file:
+        file["x"] = np.arange(3)
+        for i in range(40):
+            file.create_group(f"{i}")
+        for i in range(39):  # by 2^39 names
+            file[f"{i}/a"] = file[f"{i}/b"] = file[f"{i + 1}"]
+    with pytest.raises(leat.CorruptError, match="b.h5 has more names of arrays and groups, by links, than its bytes"):
+        leat.open(tmp_path / "b.h5")

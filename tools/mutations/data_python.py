@@ -4,6 +4,20 @@ from mutations import Mutation
 
 MUTATIONS = [
     Mutation(
+        "a text that is not UTF-8 gets other letters",
+        "python/leat/data/cells/anndata.py",
+        "            return value.decode()\n",
+        '            return value.decode(errors="replace")\n',
+        ("py:test_cells_arrays.py::test_what_is_neither_numbers_nor_a_list_of_texts_is_refused_by_name",),
+    ),
+    Mutation(
+        "a group of HDF5 within itself is gone through",
+        "python/leat/data/cells/plain.py",
+        "        if node in above:\n            continue\n",
+        "",
+        ("py:test_cells_arrays.py::test_groups_of_hdf5_within_themselves_are_passed_over",),
+    ),
+    Mutation(
         "every polygon of an instance but the first lies where the one before it ended",
         "python/leat/data/masks.py",
         "            last = c[-2:]\n",

@@ -89,10 +89,22 @@ def text(value: Any) -> str:
     return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
 
 
-def texts(values: Any) -> Array:
-    """Strings of an array, of bytes or not, as an array of str objects."""
+def _text_of(value: Any, what: str) -> str:
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError as e:
+            raise CorruptError(f"{what} has the text {value!r:.200}, which is not UTF-8") from e
+    if not isinstance(value, (str, int, float, np.number, np.bool_)):
+        kind = f"arrays of shape {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
+        raise UnsupportedError(f"{what} holds {kind} where texts should be: fields= leaves it out")
+    return str(value)
+
+
+def texts(values: Any, what: str) -> Array:
+    """Strings, as bytes or not, or numbers, as an array of str objects."""
     made = np.empty(len(values), object)
-    made[:] = [text(v) for v in values]
+    made[:] = [_text_of(v, what) for v in values]
     return made
 
 
@@ -240,7 +252,7 @@ class Reader:
             raise CorruptError(f"{self.path}, {name} has no index column {index!r}")
         found = self.column(node, index)
         names = found.values if isinstance(found.values, Texts) else None
-        listed = texts(self.plain(found)) if names is None else self.plain(found)
+        listed = texts(self.plain(found), f"{self.path}, {name}/{index}") if names is None else self.plain(found)
         columns: dict[str, Callable[[], Column]] = {
             as_field: partial(self.column, node, c) for as_field, c in named(c for c in order if c in node).items()
         }
@@ -256,11 +268,12 @@ class Reader:
             values = records[c]
             key = f"{c}_categories"
             if key in self.group("uns") and values.dtype.kind in "iu":
-                return Column(None, values.astype(np.int32), Texts.of(texts(self.root["uns"][key][:])))
-            return self.numbers_or_texts(values, f"{name}/{c}")
+                labels = texts(self.root["uns"][key][:], f"{self.path}, uns/{key}")
+                return Column(None, values.astype(np.int32), Texts.of(labels))
+            return self.numbers_or_texts(values, f"{self.path}, {name}/{c}")
 
         columns: dict[str, Callable[[], Column]] = {f: partial(column, c) for f, c in named(names).items()}
-        return texts(index), columns
+        return texts(index, f"{self.path}, {name}"), columns
 
     def column(self, table: Any, name: str) -> Column:
         node = table[name]
@@ -293,7 +306,7 @@ class Reader:
         if not is_array(node):
             return self.plain(self.numbers_or_texts(node["values"][:], what))
         found = self.values(node)
-        return texts(found.tolist() if node.dtype.kind in "biuf" else found)
+        return texts(found.tolist() if node.dtype.kind in "biuf" else found, what)
 
     def codes(self, values: Any, n: int, what: str) -> Array:
         found = np.asarray(values)
@@ -306,7 +319,7 @@ class Reader:
         if found.dtype.kind in "biuf":
             return Column(np.ascontiguousarray(found, found.dtype.newbyteorder("=")))
         if found.dtype.kind in "OSUT":
-            return Column(Texts.of(texts(found)))
+            return Column(Texts.of(texts(found, what)))
         raise UnsupportedError(f"{what} holds {found.dtype}, which is neither numbers nor text")
 
     def plain(self, column: Column) -> Array:

@@ -279,7 +279,12 @@ class Joined:
 
     def _kinds(self, i: int) -> dict[str, Field | str]:
         part = self.parts[i]
-        found: dict[str, Field | str] = {n: rows.kind for n, rows in part.fields.items()}
+        found: dict[str, Field | str] = {}
+        for name, rows in part.fields.items():
+            try:
+                found[name] = rows.kind
+            except ValueError as e:  # a dimension is 0
+                raise InvalidError(f"{part.path}, {name}: {e}; fields= leaves it out") from e
         for name, column in part.columns.items():
             found[name] = (
                 _of_lists(column.values)

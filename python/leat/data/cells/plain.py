@@ -13,20 +13,32 @@ from .anndata import Column, Part, texts
 from .stored import Rows, Stored, Texts, field_name, native
 
 
-def arrays_of(path: str, group: Any, wanted: Callable[[str], bool], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Arrays of at least one dimension, of this group and those in it, by their names: those that are wanted."""
-    for key in sorted(group.keys()):
-        name = prefix + key
-        try:
-            child = group[key]
-        except KeyError as e:  # a link
-            if wanted(as_field(name)):
-                raise CorruptError(f"{path}, {name} is a link that leads nowhere: {e}; fields= leaves it out") from e
+def arrays_of(path: str, root: Any, wanted: Callable[[str], bool]) -> Iterator[tuple[str, Any]]:
+    """Arrays of at least one dimension, of this group and those in it, by their names: those that are wanted. A group
+    within itself, by a link, is passed over."""
+    nodes, n = list[tuple[str, Any, tuple[Any, ...]]]([("", root, ())]), 0
+    most = root.id.get_filesize() // 16 if hasattr(root, "id") else None  # of HDF5, whose links multiply names
+    while nodes:
+        name, node, above = nodes.pop()
+        if not hasattr(node, "keys"):
+            if len(node.shape or ()) and wanted(as_field(name)):
+                yield name, node
             continue
-        if hasattr(child, "keys"):
-            yield from arrays_of(path, child, wanted, f"{name}/")
-        elif len(child.shape or ()) and wanted(as_field(name)):
-            yield name, child
+        if node in above:
+            continue
+        keys = sorted(node.keys(), reverse=True)
+        n += len(keys)
+        if most is not None and n > most:
+            raise CorruptError(f"{path} has more names of arrays and groups, by links, than its bytes should hold")
+        for key in keys:
+            child = f"{name}/{key}" if name else key
+            try:
+                nodes.append((child, node[key], (*above, node)))
+            except KeyError as e:  # a link
+                if wanted(as_field(child)):
+                    raise CorruptError(
+                        f"{path}, {child} is a link that leads nowhere: {e}; fields= leaves it out"
+                    ) from e
 
 
 def as_field(name: str) -> str:
@@ -65,7 +77,7 @@ def read_arrays(path: str, root: Any, describe: Callable[[Any], Stored], wanted:
         if (item := _item_of_lists(array)) is not None:
             part.columns[name] = Column(_lists(array[:], item, f"{path}, {name}"))
         elif array.dtype.kind in "OSUT":
-            part.columns[name] = Column(Texts.of(texts(array[:])))
+            part.columns[name] = Column(Texts.of(texts(array[:], f"{path}, {name}")))
         elif array.dtype.names:
             raise UnsupportedError(f"{path}, {name} holds records ({array.dtype}): fields= leaves it out")
         else:

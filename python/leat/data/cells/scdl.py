@@ -156,7 +156,7 @@ def read(folder: str, wanted: Callable[[str], bool]) -> list[Part]:
             raise CorruptError(f"{folder}: rows {begin} to {end} have no genes")
         var = {c: np.asarray(table.column(c).to_pylist(), object) for c in table.column_names}
         names = next((c for c in ("var_feature_id", "feature_id", "index") if c in var), None)
-        part.genes = texts(var[names] if names else range(table.num_rows))
+        part.genes = _texts(var[names] if names else range(table.num_rows), f"{folder}, {names}")
         part.var = {field_name(c): values for c, values in var.items() if c != names}
         if wanted("X"):
             part.fields["X"] = Rows(described["DATA"], described["COLPTR"], pointers[begin : end + 1], table.num_rows)
@@ -190,10 +190,15 @@ def _columns(
         if len(valid) != end - begin:
             raise CorruptError(f"{folder}: obs has {len(valid)} values of {name} for {end - begin} rows")
         values = values[begin:end]
-        column = Column(values if numbers else Texts.of(texts(["" if v is None else v for v in values])))
+        column = Column(values if numbers else Texts.of(_texts(values, f"{folder}, {name}")))
         column.valid = None if valid.all() or as_field == "name" else valid
         found[as_field] = column
     return found
+
+
+def _texts(values: Any, what: str) -> Array:
+    """Strings of any objects, such as times; of those that are missing empty ones."""
+    return texts(["" if v is None else v if isinstance(v, bytes) else str(v) for v in values], what)
 
 
 def values_of(chunk: Any) -> Array | None:

@@ -54,7 +54,8 @@ def _read_h5(file: File, wanted: Callable[[str], bool], genome: str | None) -> P
         group, genes = root["matrix"], root["matrix"].get("features")
         if genes is None:
             raise FormatError(f"{path}: matrix has no features: this is no file of 10x Genomics")
-        var = {field_name(k): texts(genes[k][:]) for k in genes if k in _V3 or _like(genes[k], genes["id"])}
+        names = [k for k in genes if k in _V3 or _like(genes[k], genes["id"])]
+        var = {field_name(k): texts(genes[k][:], f"{path}, matrix/features/{k}") for k in names}
         ids = "id"
     else:
         groups = {k: g for k, g in root.items() if hasattr(g, "keys") and "indptr" in g and "barcodes" in g}
@@ -66,13 +67,14 @@ def _read_h5(file: File, wanted: Callable[[str], bool], genome: str | None) -> P
         if key not in groups:
             raise InvalidError(f"{path} has no genome {genome!r}: it has {', '.join(groups)}")
         group = groups[key]
-        var, ids = {"id": texts(group["genes"][:]), "name": texts(group["gene_names"][:])}, "id"
+        var = {n: texts(group[k][:], f"{path}, {key}/{k}") for n, k in (("id", "genes"), ("name", "gene_names"))}
+        ids = "id"
     rows = None
     if wanted("X"):
         shape = [int(n) for n in group["shape"][:]]
         pointers = np.asarray(group["indptr"][:]).astype(np.int64)
         rows = Rows(file.describe(group["data"]), file.describe(group["indices"]), pointers, shape[0])
-    part = _part(path, rows, texts(group["barcodes"][:]), var, ids)
+    part = _part(path, rows, texts(group["barcodes"][:], f"{path}, barcodes"), var, ids)
     if "matrix" in root and genome is not None:
         return _of_genome(part, var, genome)
     return part
