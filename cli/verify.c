@@ -174,11 +174,11 @@ static int look_at(struct verify *verify)
     return exit_code;
 }
 
-/* Whether a compressed tar, whose blocks are good, has no end. */
+/* Whether a tar, of which nothing else is wrong, has no end. */
 static bool is_endless(const char *path)
 {
     struct leat_dataset *dataset;
-    if (!strstr(path, ".tar.") && !strstr(path, ".tgz") && !strstr(path, ".tzst"))
+    if (!strstr(path, ".tar") && !strstr(path, ".tgz") && !strstr(path, ".tzst"))
         return false;
     if (leat_dataset_open(path, NULL, &dataset, NULL))
         return false;
@@ -187,6 +187,13 @@ static bool is_endless(const char *path)
     json_decref(about);
     leat_dataset_release(dataset);
     return endless;
+}
+
+static void note_end(const struct verify *verify)
+{
+    if (is_endless(verify->path))
+        printf("  note: a tar %s\n", CLI_ENDLESS);
+    fflush(stdout);
 }
 
 static int verify_one(struct verify *verify)
@@ -211,6 +218,8 @@ static int verify_one(struct verify *verify)
     if (rc && !verify->faults) {
         /* A file that does not open because of its bytes has a fault, too. */
         cli_fail(command, &error, NULL);
+        if (rc == LEAT_E_UNSUPPORTED && !verify->quiet) /* a plain tar, whose files have no checksums */
+            note_end(verify);
         return rc == LEAT_E_CORRUPT || rc == LEAT_E_UNFINISHED ? CLI_EXIT_FAULTS : CLI_EXIT_FAILED;
     }
     if (rc && rc != LEAT_E_CORRUPT) {
@@ -229,9 +238,8 @@ static int verify_one(struct verify *verify)
         if (!verify->faults && *verify->of_values)
             printf("  fingerprint %s, of the data set that it was converted from; of its values: %s\n",
                    verify->of_source, verify->of_values);
-        if (!verify->faults && is_endless(verify->path))
-            printf("  note: a tar %s\n", CLI_ENDLESS);
-        fflush(stdout);
+        if (!verify->faults)
+            note_end(verify);
     }
     return verify->faults ? CLI_EXIT_FAULTS : CLI_EXIT_OK;
 }

@@ -41,7 +41,7 @@ static int end(void *user, struct leat_error *error)
 
 static int scan(const uint8_t *data, size_t size, size_t piece, bool passes, struct heard *h)
 {
-    const struct leat_tar_sink sink = {begin, body, end, h, 0};
+    const struct leat_tar_sink sink = {begin, body, end, h, 0, NULL};
     struct leat_tar_scan *s;
     if (leat_tar_scan_begin("fuzz", size, &sink, &s, NULL))
         abort();

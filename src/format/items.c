@@ -22,6 +22,17 @@ enum { HEAD = 4096 };
 
 /* ---- beginning ------------------------------------------------------------------------------- */
 
+bool leat_items_begins(const char *text, size_t n, const char *const keys[2])
+{
+    size_t at = 0;
+    while (at < n && memchr("{ \t\r\n", text[at], 5))
+        at++;
+    for (size_t i = 0; i < 2; i++)
+        if (n - at > strlen(keys[i]) && !memcmp(text + at, keys[i], strlen(keys[i])))
+            return true;
+    return false;
+}
+
 bool leat_items_recognise(const char *path, bool folder, const uint8_t *head, size_t n,
                           bool (*is)(const char *text, size_t n))
 {

@@ -144,6 +144,8 @@ struct leat_items {
 
 /* ---- for the formats ---- */
 
+/* Whether a text begins as an object of JSON whose first key is one of these, in its quotes. */
+bool leat_items_begins(const char *text, size_t n, const char *const keys[2]);
 /* Whether a folder holds an index.json, or a file is one, that begins as `is` wants. */
 bool leat_items_recognise(const char *path, bool folder, const uint8_t *head, size_t n,
                           bool (*is)(const char *text, size_t n));

@@ -169,24 +169,21 @@ static bool read_format(struct leat_item_column *c, const char *text)
         enum leat_item_form form;
         enum leat_kind kind;
         enum leat_dtype dtype;
-    } all[] = {{"int", LEAT_ITEM_ARRAY, LEAT_KIND_ARRAY, LEAT_I64},
-               {"float", LEAT_ITEM_ARRAY, LEAT_KIND_ARRAY, LEAT_F64},
-               {"bool", LEAT_ITEM_ARRAY, LEAT_KIND_ARRAY, LEAT_BOOL},
-               {"str", LEAT_ITEM_BYTES, LEAT_KIND_STR, LEAT_U8},
-               {"bytes", LEAT_ITEM_BYTES, 0, LEAT_U8},
-               {"jpeg", LEAT_ITEM_BYTES, LEAT_KIND_IMAGE, LEAT_U8},
-               {"image", LEAT_ITEM_BYTES, LEAT_KIND_IMAGE, LEAT_U8},
-               {"pil", LEAT_ITEM_PIXELS, LEAT_KIND_IMAGE, LEAT_U8},
-               {"numpy", LEAT_ITEM_NUMPY, LEAT_KIND_ARRAY, 0},
-               {"tensor", LEAT_ITEM_TENSOR, LEAT_KIND_ARRAY, 0},
-               {"pickle", LEAT_ITEM_PICKLE, 0, 0}};
+    } all[] = {
+        {"int", LEAT_ITEM_ARRAY, LEAT_KIND_ARRAY, LEAT_I64},   {"float", LEAT_ITEM_ARRAY, LEAT_KIND_ARRAY, LEAT_F64},
+        {"bool", LEAT_ITEM_ARRAY, LEAT_KIND_ARRAY, LEAT_BOOL}, {"str", LEAT_ITEM_BYTES, LEAT_KIND_STR, LEAT_U8},
+        {"text", LEAT_ITEM_BYTES, LEAT_KIND_STR, LEAT_U8},     {"bytes", LEAT_ITEM_BYTES, 0, LEAT_U8},
+        {"jpeg", LEAT_ITEM_BYTES, LEAT_KIND_IMAGE, LEAT_U8},   {"image", LEAT_ITEM_BYTES, LEAT_KIND_IMAGE, LEAT_U8},
+        {"pil", LEAT_ITEM_PIXELS, LEAT_KIND_IMAGE, LEAT_U8},   {"numpy", LEAT_ITEM_NUMPY, LEAT_KIND_ARRAY, 0},
+        {"tensor", LEAT_ITEM_TENSOR, LEAT_KIND_ARRAY, 0},      {"pickle", LEAT_ITEM_PICKLE, 0, 0}};
     static const struct {
         const char *begin;
         enum leat_dtype (*dtype_of)(uint64_t index);
     } bare[] = {{"no_header_numpy:", leat_item_dtype_of_numpy}, {"no_header_tensor:", leat_item_dtype_of_torch}};
+    const size_t length = strncmp(text, "image:", 6) ? strlen(text) : 5; /* image:jpg, by its extension */
     c->sized = true;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (!strcmp(all[i].name, text)) {
+        if (strlen(all[i].name) == length && !strncmp(all[i].name, text, length)) {
             c->form = all[i].form;
             c->type = (struct leat_field){.kind = all[i].kind, .dtype = all[i].dtype};
             c->fixed = c->form == LEAT_ITEM_ARRAY ? leat_dtype_size(all[i].dtype) : 0;
@@ -428,13 +425,9 @@ static bool take(struct reader *r)
 
 static bool is_index(const char *text, size_t n)
 {
-    static const char chunks[] = "\"chunks\"", config[] = "\"config\"", filename[] = "\"chunk_size\"";
-    size_t at = 0;
-    while (at < n && strchr("{ \t\r\n", text[at]) && text[at])
-        at++;
-    const bool first = n - at > sizeof chunks &&
-                       (!memcmp(text + at, chunks, sizeof chunks - 1) || !memcmp(text + at, config, sizeof config - 1));
-    return first && memmem(text, n, filename, sizeof filename - 1);
+    static const char *const keys[] = {"\"chunks\"", "\"config\""};
+    static const char filename[] = "\"chunk_size\"";
+    return leat_items_begins(text, n, keys) && memmem(text, n, filename, sizeof filename - 1);
 }
 
 static bool litdata_recognise(const char *path, bool folder, const uint8_t *head, size_t n)

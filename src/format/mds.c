@@ -389,13 +389,15 @@ static bool read_index(struct reader *r)
 
 /* ---- the format ------------------------------------------------------------------------------ */
 
+/* Of any writer of the library: those of JSON and CSV, too, so that the error says what leat does not read. */
 static bool is_index(const char *text, size_t n)
 {
-    static const char shards[] = "\"shards\"", version[] = "\"version\"", encodings[] = "\"column_encodings\"";
-    size_t at = strspn(text, "{ \t\r\n") < n ? strspn(text, "{ \t\r\n") : n;
-    const bool first = n - at > sizeof version && (!memcmp(text + at, shards, sizeof shards - 1) ||
-                                                   !memcmp(text + at, version, sizeof version - 1));
-    return first && memmem(text, n, encodings, sizeof encodings - 1);
+    static const char *const keys[] = {"\"shards\"", "\"version\""};
+    static const char *const marks[] = {"\"column_encodings\"", "\"raw_data\"", "\"shards\": []"};
+    bool found = false;
+    for (size_t i = 0; i < sizeof marks / sizeof *marks && !found; i++)
+        found = memmem(text, n, marks[i], strlen(marks[i]));
+    return found && leat_items_begins(text, n, keys);
 }
 
 static bool mds_recognise(const char *path, bool folder, const uint8_t *head, size_t n)

@@ -22,6 +22,7 @@ const struct leat_source_vtable *const leat_formats[] = {&leat_format_native,
 #undef LEAT_FORMAT
 
 enum { HEAD = 4096 };
+static const uint8_t XZ[] = {0xfd, '7', 'z', 'X', 'Z', 0};
 
 /* Formats that the Python package opens, and so the commands, by names of files or by `format`. */
 #define BY_PACKAGE "parquet, arrow, hf, h5ad, zarr, 10x, scdl, hdf5, lance, array_record"
@@ -114,6 +115,9 @@ static int by_content(const char *path, bool annotations, bool folder, const uin
         }
     }
     const char *dot = strrchr(path, '.'), *advice;
+    const char *other = n > 6 && !memcmp(head, "BZh", 3)        ? "bzip2"
+                        : n > 6 && !memcmp(head, XZ, sizeof XZ) ? "xz"
+                                                                : NULL;
     const bool yaml = n && dot && (!strcasecmp(dot, ".yaml") || !strcasecmp(dot, ".yml"));
     int rc;
     list_names(names, sizeof names);
@@ -135,6 +139,10 @@ static int by_content(const char *path, bool annotations, bool folder, const uin
                        "%s is compressed with gzip, and what is in it is none of the formats that are recognised so: "
                        "decompress it (gzip -dk), or name its format",
                        path);
+    else if (other)
+        rc = leat_fail(error, LEAT_E_FORMAT,
+                       "%s is compressed with %s, and leat reads gzip and zstd: decompress it (%s -dk)", path, other,
+                       other);
     else if (!folder && n && (advice = advice_for(path, head, n)))
         rc = leat_fail(error, LEAT_E_FORMAT, "%s is no format that leat recognises: %s", path, advice);
     else if (folder || n)

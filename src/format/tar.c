@@ -138,12 +138,15 @@ static int place_of_photo(void *user, uint64_t sample, struct leat_photo_place *
 
 static int finish(struct leat_tar *t, const struct leat_open_options *options, struct leat_error *error)
 {
-    uint64_t hidden = 0, bare = 0;
+    uint64_t hidden = 0, bare = 0, links = 0, torn = 0;
     for (size_t i = 0; i < t->n_files; i++) {
+        const struct leat_tar_index *x = &t->files[i].index;
         t->files[i].file.first = t->source.count;
-        t->source.count += t->files[i].index.count;
-        hidden += t->files[i].index.hidden;
-        bare += t->files[i].index.bare;
+        t->source.count += x->count;
+        hidden += x->hidden;
+        bare += x->bare;
+        links += x->links;
+        torn += x->torn;
     }
     if (!t->source.count)
         return leat_fail_at(error, LEAT_E_FORMAT, t->source.path, LEAT_NO_OFFSET,
@@ -164,6 +167,15 @@ static int finish(struct leat_tar *t, const struct leat_open_options *options, s
     if (bare)
         leat_note(&t->notes, "left out: %" PRIu64 " %s without a dot in the name, and so without a field", bare,
                   bare == 1 ? "file" : "files");
+    if (links)
+        leat_note(&t->notes, "left out: %" PRIu64 " %s: pack the files again with tar --hard-dereference --dereference",
+                  links, links == 1 ? "link" : "links");
+    if (torn)
+        leat_note(&t->notes,
+                  "%" PRIu64
+                  " %s the name of one before, and files that it lacks: the files of a sample have to follow "
+                  "each other, as tar --sort=name writes them",
+                  torn, torn == 1 ? "sample has" : "samples have");
     t->source.notice = t->notes.text ? t->notes.text : "";
     return rc;
 }
@@ -250,7 +262,8 @@ static int number_of(const struct leat_tar *t, size_t field, uint64_t sample, co
     if (t->origins[field].use == LEAT_TAR_VALID)
         *row = &there[found];
     else if (!rc && found && leat_tar_form_of(&m) != LEAT_TAR_INTEGER)
-        rc = leat_tar_fail(t, field, sample, &m, LEAT_E_DECODE, "it is no whole number in text", error);
+        rc = leat_tar_fail(t, field, sample, &m, LEAT_E_DECODE,
+                           "it is no whole number in text: mend it, or take the field as \"str\"", error);
     else if (!rc && found && !(rc = leat_tar_index_number(&f->index, sample - f->file.first, ending, &number, error)))
         *row = &f->index.members[number].number;
     else if (!found)

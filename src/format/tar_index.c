@@ -7,10 +7,10 @@
 #include "base/error.h"
 #include "io/guard.h"
 
-static const char kind[9] = "TAR    1";
+static const char kind[9] = "TAR    2";
 
 enum { SAMPLES, MEMBERS, KEYS, TEXT, ENDINGS, SHAPES, FRAMES }; /* sections */
-enum { BYTES, COPY_BYTES, HIDDEN, BARE };                       /* facts */
+enum { BYTES, COPY_BYTES, HIDDEN, BARE, LINKS, TORN };          /* facts */
 
 void leat_tar_index_destroy(struct leat_tar_index *x)
 {
@@ -121,6 +121,8 @@ bool leat_tar_index_load(struct leat_tar_index *x, const char *path, struct leat
                                  .n_shapes = k.sections[SHAPES].count,
                                  .hidden = k.facts[HIDDEN],
                                  .bare = k.facts[BARE],
+                                 .links = k.facts[LINKS],
+                                 .torn = k.facts[TORN],
                                  .frames = k.sections[FRAMES].count ? k.sections[FRAMES].data : NULL,
                                  .n_frames = k.sections[FRAMES].count - (k.sections[FRAMES].count > 0),
                                  .copy_bytes = k.facts[COPY_BYTES],
@@ -158,6 +160,8 @@ bool leat_tar_index_save(struct leat_tar_index *x, const char *path, struct leat
     k.facts[COPY_BYTES] = x->copy_bytes;
     k.facts[HIDDEN] = x->hidden;
     k.facts[BARE] = x->bare;
+    k.facts[LINKS] = x->links;
+    k.facts[TORN] = x->torn;
     const bool good = leat_kept_save(&k, path, source, kind);
     leat_free(k.path);
     return good;

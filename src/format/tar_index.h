@@ -78,7 +78,8 @@ struct leat_tar_index {
     const struct leat_tar_ending *endings;
     const struct leat_tar_shape *shapes;
     uint64_t keys_bytes, n_endings, n_shapes;
-    uint64_t hidden, bare;           /* files that were left out: names that begin with a dot, or have none */
+    uint64_t hidden, bare, links;    /* that were left out: names that begin with a dot, or have none; links */
+    uint64_t torn;                   /* samples with the key of one before, and files that it lacks */
     const struct leat_frame *frames; /* n_frames + 1, of a compressed file */
     uint64_t n_frames, copy_bytes;
     struct leat_kept kept; /* that it was read from; or else: */

@@ -3,6 +3,7 @@
  * goes from header to header, in steps that grow while the files are small.
  */
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -60,15 +61,27 @@ static bool is_about_the_tar(const char *name)
     return n >= 4 && !strncmp(name, "__", 2) && !strncmp(name + n - 2, "__", 2);
 }
 
+static const char *base_of(const char *name)
+{
+    const char *slash = strrchr(name, '/');
+    return slash ? slash + 1 : name;
+}
+
 /* Bytes of the key; 0: the file is left out. */
 static size_t key_of(struct maker *m, const char *name)
 {
-    const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name, *dot = strchr(base, '.');
+    const char *base = base_of(name), *dot = strchr(base, '.');
     if (is_about_the_tar(name))
         return 0;
     m->index->hidden += dot == base;
     m->index->bare += !dot;
     return dot && dot != base ? (size_t)(dot - name) : 0;
+}
+
+static void link_to(void *user, const char *name)
+{
+    const char *base = base_of(name), *dot = strchr(base, '.');
+    ((struct maker *)user)->index->links += dot && dot != base && !is_about_the_tar(name);
 }
 
 static int fail_name(const struct maker *m, const struct leat_tar_found *f, int code, const char *what,
@@ -296,6 +309,47 @@ static int end(void *user, struct leat_error *error)
     return LEAT_OK;
 }
 
+/* ---- samples that are torn ------------------------------------------------------------------- */
+
+static int compare_keys(const void *a, const void *b, void *user)
+{
+    const struct maker *m = user;
+    const uint64_t i = *(const uint64_t *)a, k = *(const uint64_t *)b;
+    const int order = strcmp(m->keys + m->samples[i].key, m->keys + m->samples[k].key);
+    return order ? order : (i > k) - (i < k);
+}
+
+static bool share_an_ending(const struct maker *m, uint64_t a, uint64_t b)
+{
+    for (uint64_t i = m->samples[a].member; i < m->samples[a + 1].member; i++)
+        for (uint64_t k = m->samples[b].member; k < m->samples[b + 1].member; k++)
+            if (leat_tar_ending_of(&m->members[i]) == leat_tar_ending_of(&m->members[k]))
+                return true;
+    return false;
+}
+
+/* Counts samples whose files did not follow each other: a tar that is sorted in another way, 0.jpg 1.jpg 0.cls 1.cls,
+ * has two halves of each. Behind another tar (`cat a b`) keys may come again with the same files. */
+static int count_torn(struct maker *m, struct leat_error *error)
+{
+    const uint64_t n = m->index->count;
+    bool lacks = false;
+    for (uint64_t e = 0; e < m->index->n_endings; e++)
+        lacks = lacks || m->endings[e].n < n;
+    uint64_t *order = lacks ? leat_new_array((size_t)n, sizeof *order) : NULL;
+    if (lacks && !order)
+        return no_memory(m, error);
+    for (uint64_t i = 0; order && i < n; i++)
+        order[i] = i;
+    if (order)
+        qsort_r(order, (size_t)n, sizeof *order, compare_keys, m);
+    for (uint64_t i = 1; order && i < n; i++)
+        m->index->torn += !strcmp(m->keys + m->samples[order[i - 1]].key, m->keys + m->samples[order[i]].key) &&
+                          !share_an_ending(m, order[i - 1], order[i]);
+    leat_free(order);
+    return LEAT_OK;
+}
+
 /* ---- the whole ------------------------------------------------------------------------------- */
 
 static int tell(struct maker *m, uint64_t done, uint64_t total, struct leat_error *error)
@@ -348,8 +402,6 @@ static int read_plain(struct maker *m, struct leat_error *error)
 static void give(struct maker *m)
 {
     struct leat_tar_index *x = m->index;
-    if (m->samples)
-        m->samples[x->count] = (struct leat_tar_sample){m->keys_n, x->n_members};
     x->samples = x->own[0] = m->samples;
     x->members = x->own[1] = m->members;
     x->keys = x->own[2] = m->keys;
@@ -364,7 +416,7 @@ int leat_tar_index_make(const struct leat_tar_making *asked, struct leat_compres
 {
     const bool plain = asked->compression == LEAT_COMPRESSION_NONE;
     struct maker *m = leat_new(struct maker);
-    struct leat_tar_sink sink = {begin, body, end, m, asked->most};
+    const struct leat_tar_sink sink = {begin, body, end, m, asked->most, link_to};
     *x = (struct leat_tar_index){0};
     *made = (struct leat_compressed){.lasting = true};
     if (!m)
@@ -383,6 +435,9 @@ int leat_tar_index_make(const struct leat_tar_making *asked, struct leat_compres
     const int whole = leat_tar_scan_end(m->scan, !rc, rc ? NULL : error);
     rc = rc ? rc : whole;
     x->bytes = made->file ? made->file->size : 0;
+    if (m->samples)
+        m->samples[x->count] = (struct leat_tar_sample){m->keys_n, x->n_members};
+    rc = rc ? rc : count_torn(m, error);
     give(m);
     leat_free(m);
     if (!rc)

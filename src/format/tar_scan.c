@@ -279,6 +279,12 @@ static int take_header(struct leat_tar_scan *s, struct leat_error *error)
         rc = begin_file(s, header, size, error);
     else
         s->passes = size + (LEAT_TAR_BLOCK - size % LEAT_TAR_BLOCK) % LEAT_TAR_BLOCK;
+    if ((type == '1' || type == '2') && s->sink->link) {
+        const char *name;
+        size_t length;
+        if (!(rc = name_of(s, &name, &length, error)))
+            s->sink->link(s->sink->user, name);
+    }
     leat_free(s->next.name);
     s->next = (struct said){0};
     return rc;

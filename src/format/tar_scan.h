@@ -37,6 +37,8 @@ struct leat_tar_sink {
     int (*end)(void *user, struct leat_error *error);
     void *user;
     uint64_t most; /* a larger file is an error; 0: any */
+    /* A link stands there, hard or symbolic, with this name; NULL: nobody asks. */
+    void (*link)(void *user, const char *name);
 };
 
 struct leat_tar_scan;

@@ -67,6 +67,8 @@ def test_leaves_are_fields_named_by_their_keys(tmp_path: Path) -> None:
     assert bare[0] == {"data": 0}
     listed = leat.open(plain(tmp_path / "f", [0, 0], ["int", "str"], [sized(bytes(8), b"x")]))
     assert listed[0] == {"_0": 0, "_1": "x"}
+    files = leat.open(plain(tmp_path / "g", [0] * 3, ["image:jpg", "image:png", "text"], [sized(b"j", b"p", b"t")]))
+    assert files[0] == {"_0": b"j", "_1": b"p", "_2": "t"} and files.schema["_1"] == leat.field("image")
 
 
 def test_the_four_layouts_are_the_same_data_set(tmp_path: Path) -> None:

@@ -127,6 +127,18 @@ def test_pickles_and_unknown_encodings_are_refused_by_name(tmp_path: Path) -> No
         assert leat.open(folder, fields={"odd": "bytes"})[0]["odd"] == b"cos\nsystem\n"
 
 
+def test_an_index_without_shards_of_mds_says_so(tmp_path: Path) -> None:
+    shard = {"columns": {"a": "int"}, "compression": None, "format": "json", "newline": "\n", "raw_data": {}}
+    for name, shards, words in (("none", [], "names no shards"), ("json", [shard], 'another format than "mds"')):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "index.json").write_text(json.dumps({"shards": shards, "version": 2}))
+        with pytest.raises(leat.Error, match=words):
+            leat.open(tmp_path / name)
+    (tmp_path / "json" / "index.json").write_text(" " * 8192)
+    with pytest.raises(leat.Error, match="no format"):
+        leat.open(tmp_path / "json" / "index.json")
+
+
 # ---- compression and hashes ----------------------------------------------------------------------
 
 

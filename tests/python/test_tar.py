@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import json
+import lzma
 import os
 import pickle
 import subprocess
 import sys
 import tarfile
 import time
+import warnings
 import zlib
 from pathlib import Path
 from typing import Any
@@ -85,7 +88,7 @@ def test_a_tar_that_is_cut_within_its_padding_is_an_error_and_one_without_an_end
         told = shell("info", path).stdout
         assert (f"note           1 tar {endless}" in told) == noted
         assert (json.loads(shell("info", packed, "--json").stdout).get("endless", 0) == 1) == noted
-        assert (endless in shell("verify", packed).stdout) == noted
+        assert (endless in shell("verify", packed).stdout) == noted == (endless in shell("verify", path, code=2).stdout)
         open_ = leat.open(path)
         about = open_.about
         write(path, data[:512])
@@ -216,6 +219,38 @@ def test_what_is_left_out_is_said(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tar", [("a/._x.jpg", b"1"), ("README", b"2"), ("k.txt", b"3")])
     with pytest.warns(UserWarning, match="1 file with a name that begins with a dot\n.*1 file without a dot"):
         assert len(leat.open(path)) == 1
+
+
+def test_links_are_left_out_with_a_notice(tmp_path: Path) -> None:
+    """GNU tar writes the second name of a file as a hard link, whose sample has no bytes of its own."""
+    with tarfile.open(tmp_path / "a.tar", "w") as file:
+        for name, kind in (("0.txt", tarfile.REGTYPE), ("1.txt", tarfile.LNKTYPE), ("2.txt", tarfile.SYMTYPE),
+                           (".3.txt", tarfile.SYMTYPE), ("README", tarfile.LNKTYPE)):  # fmt: skip
+            info = tarfile.TarInfo(name)
+            info.type, info.linkname = kind, "0.txt"
+            file.addfile(info)
+    for _ in range(2):  # made, and kept
+        with pytest.warns(UserWarning, match="left out: 2 links: pack the files again with tar --hard-dereference"):
+            assert [s["name"] for s in leat.open(tmp_path / "a.tar")] == ["0"]
+
+
+def test_compressed_files_that_leat_does_not_read_say_how_to_decompress_them(tmp_path: Path) -> None:
+    data = tar([("a.txt", b"1")])
+    for end, packed in (("bz2", bz2.compress(data)), ("xz", lzma.compress(data))):
+        with pytest.raises(leat.FormatError, match=rf"compressed with {end[:2]}.*decompress it \({end[:2]}\w* -dk\)"):
+            leat.open(write(tmp_path / f"a.tar.{end}", packed))
+
+
+def test_samples_whose_files_do_not_follow_each_other_are_counted(tmp_path: Path) -> None:
+    torn = [("0.txt", b"a"), ("1.txt", b"b"), ("2.txt", b"c"), ("0.cls", b"0"), ("1.cls", b"1"), ("2.txt", b"d")]
+    path = write(tmp_path / "a.tar", torn)
+    for _ in range(2):
+        with pytest.warns(UserWarning, match="^2 samples have the name of one before, and files that it lacks.*--sort"):
+            assert len(leat.open(path)) == 6
+    whole = [("0.txt", b"a"), ("1.txt", b"b"), ("1.cls", b"1")]  # which lacks a file, and comes again with the same
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(leat.open(write(tmp_path / "b.tar", tar(whole) + tar(whole)))) == 4
 
 
 def test_names_that_no_field_has_are_changed(tmp_path: Path) -> None:

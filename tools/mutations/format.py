@@ -4,6 +4,20 @@ from mutations import Mutation
 
 MUTATIONS = [
     Mutation(
+        "samples whose files do not follow each other are those of another tar",
+        "src/format/tar_index_make.c",
+        "!share_an_ending(m, order[i - 1], order[i]);",
+        "share_an_ending(m, order[i - 1], order[i]);",
+        ("py:test_tar.py::test_samples_whose_files_do_not_follow_each_other_are_counted",),
+    ),
+    Mutation(
+        "links of a tar are left out without a word",
+        "src/format/tar_index.c",
+        ".links = k.facts[LINKS],",
+        ".links = 0,",
+        ("py:test_tar.py::test_links_are_left_out_with_a_notice",),
+    ),
+    Mutation(
         "the star of a folder's pattern takes files of other names",
         "src/format/together.c",
         "k < 2 && good && (!k || *n != wanted)",

@@ -101,7 +101,7 @@ TEST(headers_that_come_in_pieces_of_any_size_are_the_same)
     struct heard first = {0};
     for (size_t piece = m.n; piece; piece = piece > 700 ? 700 : piece > 1 ? piece / 3 : 0) {
         struct heard h = {0};
-        const struct leat_tar_sink sink = {hear_begin, hear_body, hear_end, &h, 0};
+        const struct leat_tar_sink sink = {hear_begin, hear_body, hear_end, &h, 0, NULL};
         struct leat_tar_scan *s;
         assert_int_equal(leat_tar_scan_begin("x", m.n, &sink, &s, NULL), LEAT_OK);
         for (size_t at = 0; at < m.n; at += piece)
@@ -238,7 +238,7 @@ TEST(sizes_that_lie_are_found_before_anything_is_allocated)
             struct made m = {0};
             struct heard h = {0};
             struct leat_error error;
-            const struct leat_tar_sink sink = {hear_begin, hear_body, hear_end, &h, 0};
+            const struct leat_tar_sink sink = {hear_begin, hear_body, hear_end, &h, 0, NULL};
             struct leat_tar_scan *s;
             add(&m, "a.txt", *type, "", 0, sizes[i]);
             assert_int_equal(leat_tar_scan_begin("x.tar", m.n, &sink, &s, NULL), LEAT_OK);
