@@ -122,7 +122,9 @@ static int end_header(struct leat_sequence_scan *s, struct leat_error *error)
 {
     const size_t bad = leat_sequence_header(&s->record, s->header, s->header_n);
     if (bad)
-        return wrong(s, s->line, s->record.at + bad, error, "its first line is no text: it holds the byte 0x%02x",
+        return wrong(s, s->line, s->record.at + bad, error,
+                     s->header[bad] == '\r' ? "its first line holds the byte 0x%02x: convert the line ends of old Macs"
+                                            : "its first line is no text: it holds the byte 0x%02x",
                      s->header[bad]);
     s->record.begin[0] = (uint32_t)(s->at - s->record.at);
     s->folds[0] = s->folds[1] = (struct fold){0};
@@ -205,6 +207,10 @@ static int take_text(struct leat_sequence_scan *s, enum leat_sequence_text text,
         if (bytes[first] == '>')
             return wrong(s, s->line, at + first, error, "white space stands before the > of this line");
     }
+    const uint8_t *mark = s->kind == LEAT_SEQUENCE_FASTA ? memchr(bytes, '>', clean) : NULL;
+    if (mark) /* a record that would be lost in the one before it */
+        return wrong(s, s->line, at + (uint64_t)(mark - bytes), error,
+                     "a > stands among its residues: the line before it has no end, as where files were joined");
     if (leat_residues_are(bytes, clean))
         return take_run(s, text, bytes, clean, at) ? LEAT_OK : no_memory(s, error);
     for (size_t i = 0, end; i < clean; i = end + 1) {

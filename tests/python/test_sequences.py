@@ -62,7 +62,7 @@ CASES = {
     "mixed ends": b">a\nACGT\r\nACGT\nACGT\n>b x \r\nACGT\nACGT\r\nAC\n",
     "other signs": b">a\nAC-*.T\n>b|c;d=e \xc3\xa9\nMK[U]xX*\n",
     "a byte order mark": b"\xef\xbb\xbf>a\nACGT\n",
-    "marks within": b">a >b\nAC>GT\nAC\n",
+    "a mark within a description": b">a >b\nACGT\nAC\n",
 }
 
 
@@ -179,7 +179,9 @@ def test_broken_fastq_is_refused_with_file_line_and_byte(tmp_path: Path, case: s
         (b">a\nAC\xc3\xa9\n", r"line 2, byte 5, record 0 \(a\): the byte 0xc3"),
         (b">a\xff\nAC\n", r"line 1, byte 2, record 0 \(\): its first line is no text: it holds the byte 0xff"),
         (b">a\nAC\n  >b\nGT\n", r"line 3, byte 8, record 0 \(a\): white space stands before the > of this line"),
-        (b">a\rACGT\r", "line 1, byte 2.*0x0d"),
+        (b">a\rACGT\r", "line 1, byte 2.*0x0d.*old Macs"),
+        (b">a\nACGT>b d\nGT\n", r"line 2, byte 7, record 0 \(a\): a > stands among its residues"),  # of cat a.fa b.fa
+        (b">a\nACGT\r>b\rGT", r"line 2, byte 8, record 0 \(a\): a > stands among its residues"),
         (b"", "is empty"),
         (b"\n\n", "is empty: there is no record"),
     ],

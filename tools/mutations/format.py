@@ -4,6 +4,13 @@ from mutations import Mutation
 
 MUTATIONS = [
     Mutation(
+        "a record behind a line without an end is residues of the one before",
+        "src/format/sequence_scan.c",
+        "s->kind == LEAT_SEQUENCE_FASTA ? memchr(bytes, '>', clean) : NULL",
+        "s->kind == LEAT_SEQUENCE_FASTA && s->blank ? memchr(bytes, '>', clean) : NULL",
+        ("py:test_sequences.py::test_broken_fasta_is_refused_with_file_line_and_byte",),
+    ),
+    Mutation(
         "samples whose files do not follow each other are those of another tar",
         "src/format/tar_index_make.c",
         "!share_an_ending(m, order[i - 1], order[i]);",
