@@ -7,12 +7,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/known.h"
 #include "base/transfer.h"
 #include "format/fingerprint.h"
 #include "format/source.h"
@@ -407,6 +409,18 @@ static void find_reason(struct leat_group *g, const struct leat_group_value *val
         g->error = error;
 }
 
+/* A photo without bytes may be one that the sample has not: its source says so in NAME.valid, as the loader does. */
+static void say_absent(struct leat_group *g, uint64_t input, uint32_t field)
+{
+    const struct leat_store_layout *l = g->layout;
+    char valid[LEAT_FIELD_NAME + 8];
+    snprintf(valid, sizeof valid, "%s.valid", l->fields[field].name);
+    for (uint32_t f = 0; f < l->n_stored; f++)
+        if (!strcmp(l->fields[f].name, valid) && !l->info[f].varying && l->fields[f].dtype == LEAT_BOOL &&
+            l->info[f].width == 1 && !g->columns[f].data[input])
+            leat_fail(&g->error, LEAT_E_DECODE, "there is no %s here (%s is false)", l->fields[field].name, valid);
+}
+
 static int note_warnings(struct leat_group *g, uint64_t input, const struct leat_codec *codec, unsigned warnings)
 {
     int rc = LEAT_OK;
@@ -457,6 +471,8 @@ static int look_at_sample(struct leat_group *g, uint64_t input, struct leat_deco
             continue;
         if (rc == LEAT_E_DECODE)
             find_reason(g, value, decoder, options->lenient);
+        if (rc == LEAT_E_DECODE && !value->length)
+            say_absent(g, input, f);
         value->record.info.health = LEAT_HEALTH_BROKEN;
         if (value->path && rc == LEAT_E_DECODE)
             leat_error_at_file(&g->error, (const char *)g->paths.data + value->path - 1, LEAT_NO_OFFSET);

@@ -196,6 +196,8 @@ def test_a_value_of_another_kind_breaks_its_sample_only(tmp_path: Path) -> None:
 
 def test_a_file_that_a_sample_lacks_is_said_to_be_absent(tmp_path: Path) -> None:
     """A file without bytes is another fault."""
+    from cli_support import leat as shell
+
     files = [("0.jpg", jpeg(8, 8)), ("0.cls", b"0"), ("1.cls", b"1"), ("2.jpg", b""), ("2.cls", b"2")]
     ds = leat.open(write(tmp_path / "a.tar", files))
     decoded = {"jpg": [leat.ops.Decode()]}
@@ -213,6 +215,10 @@ def test_a_file_that_a_sample_lacks_is_said_to_be_absent(tmp_path: Path) -> None
     batch = next(iter(leat.Loader(ds, 3, outputs=decoded, framework="numpy", on_error="skip")))
     assert batch.ids.tolist() == [0]
     assert len(ds.where('"jpg.valid"')) == 2
+    shell("pack", tmp_path / "a.tar", tmp_path / "b.leat")
+    listed = [json.loads(line) for line in Path(f"{tmp_path}/b.leat.bad.jsonl").read_text().splitlines()]
+    said = ["there is no jpg here (jpg.valid is false)", "the photo is empty (0 bytes): replace it, or leave it out"]
+    assert [line["reason"] for line in listed] == said
 
 
 def test_what_is_left_out_is_said(tmp_path: Path) -> None:
