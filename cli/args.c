@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "leat/leat.h"
 #include "print.h"
 
 /* The texts of the options of the command that was parsed last. */
@@ -22,56 +23,13 @@ const char *cli_typed(size_t i)
     return typed[i];
 }
 
-/* Levenshtein distance; 64 for words of 64 bytes and more. */
-static size_t distance(const char *a, const char *b)
-{
-    size_t n = strlen(a), m = strlen(b), row[64];
-    if (n >= 64 || m >= 64)
-        return 64;
-    for (size_t j = 0; j <= m; j++)
-        row[j] = j;
-    for (size_t i = 1; i <= n; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= m; j++) {
-            size_t best = diagonal + (a[i - 1] != b[j - 1]);
-            diagonal = row[j];
-            if (row[j] + 1 < best)
-                best = row[j] + 1;
-            if (row[j - 1] + 1 < best)
-                best = row[j - 1] + 1;
-            row[j] = best;
-        }
-    }
-    return row[m];
-}
-
-const char *cli_nearest(const char *word, const char *const *names, size_t n)
-{
-    const char *best = NULL;
-    size_t least = strlen(word) / 2 + 1; /* at most half of the word may differ */
-    for (size_t i = 0; i < n; i++) {
-        size_t d = distance(word, names[i]);
-        if (d < least) {
-            least = d;
-            best = names[i];
-        }
-    }
-    /* Part of a name means that name, however much is missing: --thr for --num-threads. */
-    for (size_t i = 0; !best && i < n && strlen(word) >= 2; i++)
-        if (strstr(names[i], word))
-            best = names[i];
-    return best;
-}
-
 int cli_usage_error(const struct cli_command *command, const char *format, ...)
 {
     va_list list;
-    fprintf(stderr, "leat %s: ", command->name);
     va_start(list, format);
-    vfprintf(stderr, format, list);
+    cli_say_list(command, format, list);
     va_end(list);
-    fprintf(stderr, "\nHelp: leat %s --help\n", command->name);
+    fprintf(stderr, "Help: leat %s --help\n", command->name);
     return CLI_EXIT_FAILED;
 }
 
@@ -84,7 +42,7 @@ static bool unknown_option(const struct cli_command *command, const char *name, 
     for (; n < command->n_options; n++)
         names[n] = command->options[n].name;
     names[n++] = "help";
-    const char *near = cli_nearest(word, names, n);
+    const char *near = leat_nearest(word, names, n);
     for (size_t i = 0; !near && !strcmp(word, "annotations") && i < n; i++)
         if (!strcmp(names[i], "coco")) /* leat.open has one argument for all three */
             near = "coco, --yolo or --voc";
@@ -158,7 +116,7 @@ static bool parse_time(const struct cli_command *command, const char *option, co
     *out = strtod(text, &end);
     if (!errno && end != text && !*end && *out > 0 && *out <= 86400 * unit)
         return true;
-    cli_usage_error(command, "--%s takes %s, not \"%s\".", option,
+    cli_usage_error(command, "--%s takes %s, at most a day, not \"%s\".", option,
                     unit > 1 ? "milliseconds above 0, such as 120 or 8.5" : "seconds above 0, such as 2 or 0.5", text);
     return false;
 }
@@ -181,7 +139,7 @@ static bool parse_choice(const struct cli_command *command, const char *option, 
         }
         names[n++] = word;
     }
-    near = cli_nearest(text, names, n);
+    near = leat_nearest(text, names, n);
     if (near)
         cli_usage_error(command, "--%s takes %s, not \"%s\"; did you mean %s?", option, choices, text, near);
     else
@@ -232,7 +190,17 @@ static bool store(const struct cli_command *command, const struct cli_option *op
     return false;
 }
 
-/* Takes the option `arg`, and the argument after it if that is its value. */
+/* The option that a word names: `name`, or `name=value`. NULL: there is none. */
+static const struct cli_option *find_option(const struct cli_command *command, const char *name)
+{
+    const size_t length = strcspn(name, "=");
+    for (size_t i = 0; i < command->n_options; i++)
+        if (strlen(command->options[i].name) == length && !strncmp(command->options[i].name, name, length))
+            return &command->options[i];
+    return NULL;
+}
+
+/* Takes the option `arg`, and the argument after it if that is its value. An option is no value: it was left out. */
 static bool take_option(const struct cli_command *command, int argc, char **argv, int *i, void *into)
 {
     const char *arg = argv[*i], *name = arg + 2;
@@ -242,20 +210,23 @@ static bool take_option(const struct cli_command *command, int argc, char **argv
         return false;
     }
     const size_t length = strcspn(name, "=");
-    const struct cli_option *option = command->options, *end = option + command->n_options;
-    while (option < end && (strlen(option->name) != length || strncmp(option->name, name, length) != 0))
-        option++;
-    if (option == end)
+    const struct cli_option *option = find_option(command, name);
+    if (!option)
         return unknown_option(command, name, length);
     if (!option->value && name[length]) {
         cli_usage_error(command, "--%s takes no value.", option->name);
         return false;
     }
-    if (option->value && !name[length] && *i + 1 >= argc) {
+    const char *next = *i + 1 < argc ? argv[*i + 1] : NULL;
+    if (option->value && !name[length] && (!next || (!strncmp(next, "--", 2) && find_option(command, next + 2)))) {
         cli_usage_error(command, "--%s needs a value: --%s %s", option->name, option->name, option->value);
         return false;
     }
     const char *text = name[length] ? name + length + 1 : option->value ? argv[++*i] : "yes";
+    if (option->type == CLI_TEXT && !*text && !option->may_be_empty) {
+        cli_usage_error(command, "the value of --%s is empty: --%s %s", option->name, option->name, option->value);
+        return false;
+    }
     typed[option - command->options] = text;
     return store(command, option, text, into);
 }
@@ -319,7 +290,13 @@ bool cli_parse(const struct cli_command *command, int argc, char **argv, void *i
     *exit_code = CLI_EXIT_FAILED;
     for (int i = 1; i < argc; i++) {
         const char *arg = argv[i];
-        if (only_arguments || arg[0] != '-' || !arg[1]) {
+        if (!arg[0] || (!only_arguments && !strcmp(arg, "-"))) {
+            cli_usage_error(command, arg[0]
+                                         ? "- is no file: nothing is read from standard input or written to standard "
+                                           "output in its place. A file of that name is written ./-"
+                                         : "an argument is empty: a variable of the shell may not be set.");
+            return false;
+        } else if (only_arguments || arg[0] != '-') {
             arguments[n++] = argv[i];
         } else if (!strcmp(arg, "--")) {
             only_arguments = true;

@@ -38,6 +38,7 @@ struct cli_option {
     uint64_t min, max;
     const char *choices; /* as they are listed in messages: "mark, skip or raise" */
     const char *needs;   /* the option without which this one means nothing, or NULL */
+    bool may_be_empty;   /* of CLI_TEXT */
 };
 
 #define CLI_ARGUMENTS 2
@@ -83,8 +84,5 @@ bool cli_parse_u64(const struct cli_command *command, const char *option, const 
                    uint64_t *out);
 
 void cli_print_help(const struct cli_command *command);
-
-/* The nearest of `names` to `word`, if it is near enough to be meant; else NULL. */
-const char *cli_nearest(const char *word, const char *const *names, size_t n);
 
 #endif

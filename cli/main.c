@@ -3,6 +3,7 @@
  * whatever the command can do, a program in C can do too.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -51,19 +52,22 @@ static const struct cli_command *find(const char *name)
 
 static int unknown(const char *name)
 {
+    char shown[600];
     const char *names[N_COMMANDS];
     for (size_t i = 0; i < N_COMMANDS; i++)
         names[i] = cli_commands[i]->name;
-    const char *near = cli_nearest(name, names, N_COMMANDS);
+    const char *near = leat_nearest(name, names, N_COMMANDS);
     static const char *const options[] = {"help", "version", "man"};
     const char *option =
-        name[0] == '-' ? cli_nearest(name + strspn(name, "-"), options, sizeof options / sizeof *options) : NULL;
+        name[0] == '-' ? leat_nearest(name + strspn(name, "-"), options, sizeof options / sizeof *options) : NULL;
     if (option)
-        fprintf(stderr, "leat: there is no option %s before the command; did you mean --%s?", name, option);
+        fprintf(stderr, "leat: there is no option %s before the command; did you mean --%s?",
+                leat_escape(name, shown, sizeof shown), option);
     else if (name[0] == '-')
-        fprintf(stderr, "leat: there is no option %s before the command: options of a command stand behind it.", name);
+        fprintf(stderr, "leat: there is no option %s before the command: options of a command stand behind it.",
+                leat_escape(name, shown, sizeof shown));
     else
-        fprintf(stderr, "leat: there is no command \"%s\"", name);
+        fprintf(stderr, "leat: there is no command \"%s\"", leat_escape(name, shown, sizeof shown));
     if (near && name[0] != '-')
         fprintf(stderr, "; did you mean %s?", near);
     else if (name[0] != '-')
@@ -89,8 +93,18 @@ static int leave(const struct cli_command *command, int code)
     return code ? code : CLI_EXIT_FAILED;
 }
 
+/* Takes the numbers of standard streams that are closed: the next file to be opened would have one of them, and get
+ * what is printed. Reading or writing them is an error as before. */
+static void hold_streams(void)
+{
+    for (int fd = 0; fd < 3; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY) < 0)
+            break;
+}
+
 int main(int argc, char **argv)
 {
+    hold_streams();
     /* A limit on file size is to be an error of write, as a full disk is, not a signal that kills. */
     signal(SIGXFSZ, SIG_IGN);
     if (argc < 2) {

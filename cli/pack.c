@@ -68,13 +68,13 @@ static const struct cli_option options[] = {
     {"prompt", "TEXT",
      "of chats: with what the template asks for an answer, where it does not show it (in\n"
      "bash, $'<|assistant|>\\n' has a line end)",
-     CLI_TEXT, .at = offsetof(struct cli_pack, handed_on), .needs = "chat"},
+     CLI_TEXT, .at = offsetof(struct cli_pack, handed_on), .needs = "chat", .may_be_empty = true},
     {"date", "DAY", "of chats: today, such as 2026-01-31, for templates that write it", CLI_TEXT,
      .at = offsetof(struct cli_pack, handed_on), .needs = "chat"},
     {"variables", "JSON", "of chats: more values for the template, such as '{\"enable_thinking\": false}'", CLI_TEXT,
      .at = offsetof(struct cli_pack, handed_on), .needs = "chat"},
     {"fields", "A,B", "the fields to keep beside the tokens; default: all", CLI_TEXT,
-     .at = offsetof(struct cli_pack, handed_on), .needs = "tokenizer"},
+     .at = offsetof(struct cli_pack, handed_on), .needs = "tokenizer", .may_be_empty = true},
     {"add-special-tokens", NULL, "add those that the tokenizer puts around a text", CLI_SET,
      .at = offsetof(struct cli_pack, flag_handed_on), .needs = "tokenizer"},
     {"pattern", "REGEX",
@@ -300,7 +300,7 @@ static bool target_lies_in_source(const struct cli_pack *pack)
 /* Of leat convert: says whether states of runs over the one fit the other. */
 static int compare_fingerprints(const struct cli_pack *pack)
 {
-    char of_source[33], of_target[33];
+    char of_source[33], of_target[33], src[1200];
     struct leat_dataset *target;
     struct leat_error error;
     if (leat_dataset_open(pack->dst, NULL, &target, &error))
@@ -308,11 +308,12 @@ static int compare_fingerprints(const struct cli_pack *pack)
     cli_fingerprint(pack->dataset, of_source);
     cli_fingerprint(target, of_target);
     leat_dataset_release(target);
+    leat_escape(pack->src, src, sizeof src);
     if (!strcmp(of_source, of_target))
-        printf("  fingerprint %s, that of %s%s: states of runs over it fit\n", of_target, pack->src,
+        printf("  fingerprint %s, that of %s%s: states of runs over it fit\n", of_target, src,
                pack->opening.fields.n ? " with these fields" : "");
     else
-        printf("  fingerprint %s; %s has %s: states of runs over it do not fit\n", of_target, pack->src, of_source);
+        printf("  fingerprint %s; %s has %s: states of runs over it do not fit\n", of_target, src, of_source);
     return CLI_EXIT_OK;
 }
 

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <locale.h>
 #include <math.h>
 #include <stdarg.h>
@@ -16,14 +17,11 @@
 
 #include <jansson.h>
 
-void cli_say(const struct cli_command *command, const char *format, ...)
+void cli_say_list(const struct cli_command *command, const char *format, va_list list)
 {
-    va_list list;
     char *text = NULL;
     fflush(stdout);
-    va_start(list, format);
     int n = vasprintf(&text, format, list);
-    va_end(list);
     fprintf(stderr, "leat %s: ", command->name);
     for (char *line = n < 0 ? NULL : text, *next; line; line = next) {
         if ((next = strchr(line, '\n')))
@@ -34,6 +32,14 @@ void cli_say(const struct cli_command *command, const char *format, ...)
         free(clean);
     }
     free(text);
+}
+
+void cli_say(const struct cli_command *command, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    cli_say_list(command, format, list);
+    va_end(list);
 }
 
 const char *cli_if_full(int sys_errno)
@@ -346,7 +352,7 @@ void cli_say_no_field(const struct cli_command *command, const struct leat_datas
     const char **names = calloc(n + 1, sizeof *names);
     for (size_t i = 0; names && i < n; i++)
         names[i] = fields[i].name;
-    const char *near = names ? cli_nearest(name, names, n) : NULL;
+    const char *near = names ? leat_nearest(name, names, n) : NULL;
     cli_fields_list(dataset, list, sizeof list);
     if (near)
         cli_say(command, "%s has no field \"%s\": did you mean \"%s\"? It has %s.", path, name, near, list);
@@ -387,6 +393,13 @@ json_t *cli_about(const struct leat_dataset *dataset)
 {
     char *text = NULL;
     return leat_dataset_about(dataset, &text, NULL) ? NULL : cli_taken(text);
+}
+
+json_t *cli_json_text(const char *text)
+{
+    char clean[4 * PATH_MAX];
+    json_t *made = json_string(text);
+    return made ? made : json_string(leat_escape(text, clean, sizeof clean));
 }
 
 void cli_print_json(json_t *object)

@@ -4,6 +4,7 @@
 #ifndef LEAT_CLI_PRINT_H
 #define LEAT_CLI_PRINT_H
 
+#include <stdarg.h>
 #include <stdio.h>
 
 #include <jansson.h>
@@ -13,6 +14,7 @@
 
 /* One line on standard error, "leat COMMAND: ...". */
 void cli_say(const struct cli_command *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void cli_say_list(const struct cli_command *command, const char *format, va_list list);
 
 /* Reports a file that could not be written, and the remedy if the disk is full. */
 void cli_say_unwritten(const struct cli_command *command, const char *path, int sys_errno);
@@ -73,6 +75,9 @@ uint64_t cli_whole(const json_t *object, const char *key);
 json_t *cli_taken(char *text);
 /* The result of leat_dataset_about; NULL: there is none. */
 json_t *cli_about(const struct leat_dataset *dataset);
+
+/* A text from outside, such as a path: escaped where it is not UTF-8, of which JSON is made. */
+json_t *cli_json_text(const char *text);
 
 /* Prints and releases an object. */
 void cli_print_json(json_t *object);

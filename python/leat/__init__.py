@@ -173,10 +173,8 @@ def __getattr__(name: str) -> Any:
         except ModuleNotFoundError as e:
             if e.name != f"{__name__}.{name}":
                 raise
-    import difflib
-
-    near = difflib.get_close_matches(name, __all__, 1)
-    hint = f": did you mean leat.{near[0]}?" if near and not name.startswith("_") else ""
+    near = None if name.startswith("_") else _leat.nearest(name, __all__)
+    hint = f": did you mean leat.{near}?" if near else ""
     raise AttributeError(f"module 'leat' has no attribute {name!r}{hint}")
 
 

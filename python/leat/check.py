@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import inspect
 import operator
@@ -11,6 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from numbers import Integral
 from typing import Any, ParamSpec
+
+from . import _leat
 
 P = ParamSpec("P")
 
@@ -155,8 +156,8 @@ def explained(init: Callable[P, None]) -> Callable[P, None]:
     @functools.wraps(init)
     def checked(*args: P.args, **kwargs: P.kwargs) -> None:
         for name in kwargs:
-            if name not in known and name not in _INSTEAD and (near := difflib.get_close_matches(name, known, 1)):
-                raise TypeError(f"leat.Loader has no {name}: did you mean {near[0]}?")
+            if name not in known and name not in _INSTEAD and (near := _leat.nearest(name, known)):
+                raise TypeError(f"leat.Loader has no {name}: did you mean {near}?")
             if name in _INSTEAD:
                 raise TypeError(
                     f"leat.Loader has no {name}: {_INSTEAD[name]}. Arguments as PyTorch's DataLoader has them are "

@@ -288,6 +288,7 @@ struct leat_loader *py_loader_handle(PyObject *object);
 /* names.c */
 PyObject *py_names(PyObject *module, PyObject *list);
 PyObject *py_find_name(PyObject *module, PyObject *args);
+PyObject *py_nearest(PyObject *module, PyObject *args);
 
 /* writer.c */
 PyObject *py_writer_join(PyObject *module, PyObject *args);

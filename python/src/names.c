@@ -1,4 +1,4 @@
-/* Names of files by the one rule of format/names.h, for tables that name photos. */
+/* Names of files by the one rule of format/names.h, for tables that name photos, and what a wrong name means. */
 #include "format/names.h"
 
 #include <string.h>
@@ -48,4 +48,29 @@ PyObject *py_find_name(PyObject *module, PyObject *args)
     if (found == LEAT_NAMES_OTHER_FORM)
         leat_names_say_forms(name, leat_names_at(names, number), false, forms, sizeof forms);
     return Py_BuildValue("ys", found == LEAT_NAMES_FOUND ? leat_names_at(names, number) : NULL, forms);
+}
+
+/* "" for what is no text in UTF-8: it is near to nothing. */
+static const char *utf8_or_none(PyObject *text)
+{
+    const char *bytes = PyUnicode_AsUTF8AndSize(text, NULL);
+    PyErr_Clear();
+    return bytes ? bytes : "";
+}
+
+/* nearest(word, names): leat_nearest */
+PyObject *py_nearest(PyObject *module, PyObject *args)
+{
+    PyObject *word, *list;
+    if (!PyArg_ParseTuple(args, "OO!:nearest", &word, &PyList_Type, &list))
+        return NULL;
+    const Py_ssize_t n = PyList_Size(list);
+    const char **names = PyMem_Calloc((size_t)n + 1, sizeof *names);
+    if (!names)
+        return PyErr_NoMemory();
+    for (Py_ssize_t i = 0; i < n; i++)
+        names[i] = utf8_or_none(PyList_GetItem(list, i));
+    PyObject *near = Py_BuildValue("z", leat_nearest(utf8_or_none(word), names, (size_t)n));
+    PyMem_Free(names);
+    return near;
 }

@@ -18,9 +18,10 @@ struct leat_known {
 struct leat_known leat_known_fields(const struct leat_field *fields, size_t n);
 struct leat_known leat_known_texts(char (*texts)[LEAT_FIELD_NAME], size_t n);
 
-/* Edits of one letter that lead from a name of n bytes to one of m, in either case; `most` + 1: more. */
+/* Edits of one letter, or of two that have changed places, which lead from a name of n bytes to one of m, in either
+ * case; `most` + 1: more. */
 unsigned leat_known_edits(const char *a, size_t n, const char *b, size_t m, unsigned most);
-/* The number of the name that may be meant by another one; names->n: none. */
+/* leat_nearest: the number of the name; names->n: none. */
 size_t leat_known_near(const struct leat_known *names, const char *name);
 
 /* LEAT_E_*, by `format`, to which is added `: did you mean "label"? It has x, label`, or `: it has x, label` if none is

@@ -56,6 +56,8 @@ def test_without_a_command_it_says_which_there_are() -> None:
         (["pack", "a", "b", "--on-error", "skp"], "did you mean skip?"),
         (["--versoin"], "did you mean --version?"),
         (["--hlep"], "did you mean --help?"),
+        (["inof", "x"], "did you mean info?"),
+        (["PACK", "x", "y"], "did you mean pack?"),
         (["--jsn", "info", "x"], "options of a command stand behind it"),
     ],
 )
@@ -107,6 +109,12 @@ def test_a_mistyped_word_is_answered_with_the_one_that_was_meant(line: list[str]
         ["bench", "x", "--seconds", "0"],
         ["bench", "x", "--batch-size", "0"],
         ["bench", "x", "--order", "random"],
+        ["info", ""],
+        ["info", "-"],
+        ["pack", "x", "-"],
+        ["view", "x", "--out", ""],
+        ["view", "x", "--out", "--size", "100"],
+        ["pack", "--coco=", "x", "y"],
     ],
 )
 def test_a_wrong_line_is_answered_in_two_lines_and_exit_code_2(line: list[str]) -> None:
@@ -121,6 +129,15 @@ def test_a_wrong_line_is_answered_in_two_lines_and_exit_code_2(line: list[str]) 
 )
 def test_a_wrong_size_is_answered_with_what_would_be_right(value: str, said: str) -> None:
     assert said in leat("pack", "a", "b", f"--shard-bytes={value}", code=2).stderr
+
+
+def test_a_time_that_is_too_long_is_answered_with_the_longest() -> None:
+    assert "at most a day" in leat("bench", "x", "--seconds", "99999999", code=2).stderr
+
+
+def test_a_value_that_looks_like_an_option_stands_behind_an_equals_sign() -> None:
+    said = leat("mix", "show", "x:y", "--out=--rows", "--log", "--json", code=2).stderr
+    assert said.startswith("leat mix: --log needs a value: --log FILE")
 
 
 def test_options_may_stand_between_the_arguments_and_two_dashes_end_them() -> None:

@@ -4,6 +4,13 @@ from mutations import Mutation
 
 MUTATIONS = [
     Mutation(
+        "two letters that have changed places are two edits",
+        "src/base/known.c",
+        "row[k] = before[k - 2] + 1;",
+        ";",
+        ("py:test_cli_help.py::test_a_mistyped_word_is_answered_with_the_one_that_was_meant",),
+    ),
+    Mutation(
         "the last name that is near enough is meant, not the nearest",
         "src/base/known.c",
         "            best = apart;\n            found = i;",

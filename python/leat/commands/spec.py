@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import importlib.util
 import json
@@ -14,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import _leat
 from ..data.dataset import Dataset
 from ..data.made import of_arrays
 from ..loading.loader import Loader
@@ -74,8 +74,8 @@ def _attribute(spec: str, module: str, name: str) -> Any:
     found: Any = _imported(spec, module)
     for part in name.split("."):
         if not hasattr(found, part):
-            near = difflib.get_close_matches(part, dir(found), 1)
-            raise ValueError(f"{spec}: there is no {part!r} in it" + (f"; did you mean {near[0]!r}?" if near else ""))
+            near = _leat.nearest(part, dir(found))
+            raise ValueError(f"{spec}: there is no {part!r} in it" + (f"; did you mean {near!r}?" if near else ""))
         found = getattr(found, part)
     return found
 
@@ -139,8 +139,8 @@ def _known(given: Any, keys: tuple[str, ...], what: str) -> Mapping[str, Any]:
         raise ValueError(f"{what} is a table, not {given!r:.60}")
     for key in given:
         if key not in keys:
-            near = difflib.get_close_matches(str(key), keys, 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(keys)}"
+            near = _leat.nearest(str(key), list(keys))
+            hint = f"did you mean {near!r}?" if near else f"there are {', '.join(keys)}"
             raise ValueError(f"{what} has no key {key!r}: {hint}")
     return given
 

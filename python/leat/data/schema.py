@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import struct
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
@@ -319,9 +318,8 @@ def no_field_text(where: str, name: str, there: Iterable[str], what: str = "") -
     follows the name.
     """
     known = list(there)
-    folded = {n.lower(): n for n in reversed(known)}
-    near = difflib.get_close_matches(name.lower(), folded, 1)
-    meant = f': did you mean "{folded[near[0]]}"? It has ' if near else ": it has "
+    near = _leat.nearest(name, known)
+    meant = f': did you mean "{near}"? It has ' if near else ": it has "
     return f'{where} has no field "{name}"{what}{meant}{_cut(", ".join(known)) or "none"}'
 
 

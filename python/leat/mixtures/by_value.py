@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import check
+from .. import _leat, check
 from ..data.column import texts
 from ..data.dataset import Dataset, no_dataset
 from ..data.packing import PackedRows
@@ -175,9 +174,9 @@ class _Divider:
     def _no_such(column: Column, value: Any, codes: Codes, of: str) -> str:
         there = [column.shown(i) for i in np.unique(codes).tolist()]
         values = (column.values[i] for i in np.unique(codes).tolist())
-        known = {name.lower(): value if name == str(value) else name for name, value in zip(there, values)}
-        near = difflib.get_close_matches(str(value).lower(), known, 1)
-        hint = f"; did you mean {known[near[0]]!r}?" if near else ""
+        known = {name: value if name == str(value) else name for name, value in zip(there, values)}
+        near = _leat.nearest(str(value), there)
+        hint = f"; did you mean {known[near]!r}?" if near else ""
         some = ", ".join(there[:SHOWN]) + (", ..." if len(there) > SHOWN else "")
         return f"{of}: no sample has {column.name} = {value!r}: it has {some or 'no values'}{hint}"
 

@@ -3,12 +3,13 @@ columns."""
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+
+from .. import _leat
 
 Path = tuple[str, ...]
 
@@ -40,8 +41,8 @@ def checked_weights(weights: Mapping[str, Any], of: str, normalize: bool) -> dic
 
 
 def unknown_name(name: Any, names: Sequence[str]) -> str:
-    near = difflib.get_close_matches(str(name), names, 1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
+    near = _leat.nearest(str(name), list(names))
+    hint = f"; did you mean {near!r}?" if near else ""
     some = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
     return f"there is no source {name!r}: the sources are {some}{hint}"
 

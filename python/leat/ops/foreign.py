@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
+
+from .. import _leat
 
 _ERASING = "leat.ops.RandomErasing(p=0.5, scale=(0.02, 0.1))"
 _BLUR = "leat.ops.GaussianBlur(5)"
@@ -102,7 +103,6 @@ def hint(name: str, known: Sequence[str]) -> str:
     """The substitute for an operator that leat does not have."""
     if text := _FOREIGN.get(name):
         return f"{'use ' if text.startswith('leat.ops.') else ''}{text}."
-    close = [k for k in known if k.lower() == name.lower()] or difflib.get_close_matches(name, known, 1, 0.75)
-    if close:
-        return f"did you mean leat.ops.{close[0]}? leat.ops.Map(function) runs a Python function."
+    if near := _leat.nearest(name, list(known)):
+        return f"did you mean leat.ops.{near}? leat.ops.Map(function) runs a Python function."
     return f"{_MAP}. There are {', '.join(known)}."
