@@ -226,7 +226,7 @@ static void print_json(const struct bench *bench)
     json_t *runs = json_array();
     for (size_t i = 0; i < bench->n_results; i++)
         json_array_append_new(runs, result_json(&bench->results[i]));
-    cli_print_json(json_pack("{so? sI so? sI ss ss so}", "path", json_string(bench->forms.path), "count",
+    cli_print_json(json_pack("{so? sI so? sI ss ss so}", "path", cli_json_text(bench->forms.path), "count",
                              (json_int_t)leat_dataset_count(bench->dataset), "program",
                              json_string(bench->forms.program_name), "batch_size", (json_int_t)bench->forms.batch_size,
                              "order", bench->forms.order ? "sequential" : "shuffled", "version", leat_version(), "runs",

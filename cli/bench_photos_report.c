@@ -80,10 +80,11 @@ static void print_exceptions(const struct cli_forms *forms)
 
 static void print_table(const struct cli_forms *forms)
 {
-    char a[32], b[32], c[32];
-    printf("%s: %s of %s photos, %s, batches of %" PRIu64 ", %s, one thread.\n%s\n\n", forms->path,
-           cli_count(forms->sampled, a), cli_count(forms->count, b), cli_bytes(forms->source_bytes, c),
-           forms->batch_size, forms->order ? "sequential" : "shuffled", forms->program_name);
+    char a[32], b[32], c[32], path[1200];
+    printf("%s: %s of %s photos, %s, batches of %" PRIu64 ", %s, one thread.\n%s\n\n",
+           leat_escape(forms->path, path, sizeof path), cli_count(forms->sampled, a), cli_count(forms->count, b),
+           cli_bytes(forms->source_bytes, c), forms->batch_size, forms->order ? "sequential" : "shuffled",
+           forms->program_name);
     printf("%-10s%9s%14s%12s%12s%14s%12s\n", "form", "max side", "bytes/photo", "x as came", "photos/s", "storage",
            "packed/s");
     for (size_t i = 0; i < forms->n_forms; i++) {
@@ -253,7 +254,7 @@ static void print_json(const struct cli_forms *forms)
         if (text[0])
             json_array_append_new(advice, json_string(text));
     }
-    cli_print_json(json_pack("{so? sI sI sf so? sI ss si ss so so}", "path", json_string(forms->path), "count",
+    cli_print_json(json_pack("{so? sI sI sf so? sI ss si ss so so}", "path", cli_json_text(forms->path), "count",
                              (json_int_t)forms->count, "samples", (json_int_t)forms->sampled, "source_bytes_per_photo",
                              (double)forms->source_bytes / (double)forms->sampled, "program",
                              json_string(forms->program_name), "batch_size", (json_int_t)forms->batch_size, "order",

@@ -80,12 +80,10 @@ static json_t *collect(const struct leat_dataset *dataset, const char *path, jso
     json_t *field_list = json_array(), *class_list = json_array();
     for (size_t i = 0; i < n_fields; i++)
         json_array_append_new(field_list, field_json(&fields[i]));
-    for (size_t i = 0; i < n_classes; i++) {
-        json_t *class = json_string(classes[i]);
-        json_array_append_new(class_list, class ? class : json_null());
-    }
+    for (size_t i = 0; i < n_classes; i++)
+        json_array_append_new(class_list, cli_json_text(classes[i]));
     json_t *metadata = json_loads(leat_dataset_metadata(dataset), JSON_DECODE_ANY, NULL);
-    json_t *info = json_pack("{so? sI so so so ss ss}", "path", json_string(path), "count",
+    json_t *info = json_pack("{so? sI so so so ss ss}", "path", cli_json_text(path), "count",
                              (json_int_t)leat_dataset_count(dataset), "fields", field_list, "classes", class_list,
                              "metadata", metadata ? metadata : json_object(), "fingerprint",
                              cli_fingerprint(dataset, fingerprint), "notice", leat_dataset_notice(dataset));
@@ -101,7 +99,7 @@ static void tell_part(json_t *info, const char *clause)
     size_t i;
     json_t *shard;
     json_array_foreach(json_object_get(info, "shards"), i, shard) all += cli_whole(shard, "count");
-    json_object_set_new(info, "where", json_string(clause));
+    json_object_set_new(info, "where", cli_json_text(clause));
     json_object_set_new(info, "of", json_integer((json_int_t)all));
     for (i = 0; i < sizeof of_whole / sizeof *of_whole; i++)
         json_object_del(info, of_whole[i]);

@@ -57,7 +57,7 @@ static json_t *opened(const json_t *about, const json_t *before)
     {
         const char *path = json_string_value(json_object_get(one, "file")), *slash = path ? strrchr(path, '/') : NULL;
         if (slash)
-            json_object_set_new(one, "file", json_string(slash + 1));
+            json_object_set_new(one, "file", cli_json_text(slash + 1));
         if (json_array_size(first) < LISTED)
             json_array_append(first, one);
     }

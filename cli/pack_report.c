@@ -45,12 +45,8 @@ static bool write_bad_list(const struct cli_pack *pack, const char *path, size_t
     file = fopen(path, "w");
     for (; file && leat_writer_bad(pack->writer, *n, &bad); ++*n) {
         json_t *line = json_pack("{sI sb}", "index", (json_int_t)bad.index, "skipped", (int)bad.skipped);
-        /* A name or reason that is not UTF-8 is kept as far as JSON can hold it. */
-        char clean[4096];
-        json_t *name = json_string(bad.name), *reason = json_string(bad.reason);
-        json_object_set_new(line, "path", name ? name : json_string(leat_escape(bad.name, clean, sizeof clean)));
-        json_object_set_new(line, "reason",
-                            reason ? reason : json_string(leat_escape(bad.reason, clean, sizeof clean)));
+        json_object_set_new(line, "path", cli_json_text(bad.name));
+        json_object_set_new(line, "reason", cli_json_text(bad.reason));
         json_dumpf(line, file, JSON_COMPACT);
         fputc('\n', file);
         json_decref(line);
@@ -184,7 +180,7 @@ static void print_boxes(const struct cli_pack *pack)
 int cli_pack_report(const struct cli_pack *pack)
 {
     struct leat_writer_progress total;
-    char a[32], b[32], c[32], name[1200], reason[600], path[4200];
+    char a[32], b[32], c[32], name[1200], reason[600], path[4200], shown[1200];
     size_t n_bad;
     leat_writer_progress(pack->writer, &total);
     snprintf(path, sizeof path, "%s.bad.jsonl", pack->dst);
@@ -193,8 +189,8 @@ int cli_pack_report(const struct cli_pack *pack)
         return listed ? CLI_EXIT_OK : CLI_EXIT_FAILED;
 
     const uint64_t now = total.samples + total.skipped - pack->begin;
-    printf("%s: %s samples, %s, in %s", pack->dst, cli_count(total.samples, a), cli_bytes(total.bytes, b),
-           cli_duration(pack->seconds, c));
+    printf("%s: %s samples, %s, in %s", leat_escape(pack->dst, shown, sizeof shown), cli_count(total.samples, a),
+           cli_bytes(total.bytes, b), cli_duration(pack->seconds, c));
     if (now && pack->seconds > 0)
         printf(" (%s samples/s)", cli_count((uint64_t)((double)now / pack->seconds), a));
     printf("%s\n", pack->resumed ? ", resumed" : "");
@@ -206,7 +202,7 @@ int cli_pack_report(const struct cli_pack *pack)
         return CLI_EXIT_OK;
 
     printf("%s broken: %s marked, %s left out. All of them: %s\n", cli_count(n_bad, a), cli_count(total.broken, b),
-           cli_count(total.skipped, c), path);
+           cli_count(total.skipped, c), leat_escape(path, shown, sizeof shown));
     struct leat_bad_sample bad;
     for (size_t i = 0; i < SHOWN_BAD && leat_writer_bad(pack->writer, i, &bad); i++)
         printf("  %s: %s\n", bad_name(&bad, name, sizeof name), leat_escape(bad.reason, reason, sizeof reason));

@@ -304,6 +304,7 @@ static bool write_batch(struct replay *replay)
 
 static int replay_state(struct replay *replay)
 {
+    char shown[1200];
     int exit_code = cli_saved_batch_open(replay->command, &replay->saved);
     replay->batch = replay->saved.batch;
     if (exit_code == CLI_EXIT_OK)
@@ -311,7 +312,7 @@ static int replay_state(struct replay *replay)
     if (exit_code == CLI_EXIT_OK)
         printf("epoch %" PRIu64 ", step %" PRIu64 ", rank %" PRIu32 " of %" PRIu32 ": %" PRIu64 " rows in %s\n",
                leat_batch_epoch(replay->batch), leat_batch_step(replay->batch), replay->saved.of_rank,
-               replay->saved.of_ranks, leat_batch_rows(replay->batch), replay->out);
+               replay->saved.of_ranks, leat_batch_rows(replay->batch), leat_escape(replay->out, shown, sizeof shown));
     cli_saved_batch_close(&replay->saved);
     return exit_code;
 }

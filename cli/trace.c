@@ -83,7 +83,7 @@ static int record(const struct trace *trace, struct leat_loader *loader)
 {
     struct leat_error error;
     uint64_t taken = 0;
-    char *text = NULL, count[32];
+    char *text = NULL, count[32], shown[1200];
     int rc = leat_loader_trace(loader, trace->events, &error);
     rc = rc ? rc : run_epoch(trace, loader, &taken, &error);
     if (!rc)
@@ -103,7 +103,7 @@ static int record(const struct trace *trace, struct leat_loader *loader)
         return CLI_EXIT_FAILED;
     }
     printf("%s batch%s in %s: open it in https://ui.perfetto.dev\n", cli_count(taken, count), taken == 1 ? "" : "es",
-           trace->out);
+           leat_escape(trace->out, shown, sizeof shown));
     if (dropped)
         cli_say(trace->command, "%s events did not fit: the end is missing (--events, --batches).",
                 cli_count(dropped, count));

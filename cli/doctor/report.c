@@ -138,7 +138,7 @@ static void print_json(const struct cli_doctor *doctor, const struct finding *f)
                                                r->rate, "samples_per_second_without", r->without));
     }
     cli_print_json(
-        json_pack("{so? ss sI sI so so sf so so sf sf so so ss so sf so ss ss}", "path", json_string(doctor->path),
+        json_pack("{so? ss sI sI so so sf so so sf sf so so ss so sf so ss ss}", "path", cli_json_text(doctor->path),
                   "program", doctor->program_name ? doctor->program_name : "as stored", "batch_size",
                   (json_int_t)doctor->batch_size, "threads", (json_int_t)doctor->flat.threads, "step_ms",
                   doctor->step_ms > 0 ? json_real(doctor->step_ms) : json_null(), "needed_per_second",

@@ -323,9 +323,9 @@ static void add_classes(struct collecting *c, size_t number)
         const uint64_t n = i < counts.n ? counts.of[i] : 0;
         used += n > 0;
         if (n || i < counts.names) {
-            json_t *name = i < counts.names ? json_string(names[i]) : NULL;
-            json_array_append_new(list, json_pack("{sI so sI}", "class", (json_int_t)i, "name",
-                                                  name ? name : json_null(), "count", (json_int_t)n));
+            json_t *name = i < counts.names ? cli_json_text(names[i]) : json_null();
+            json_array_append_new(
+                list, json_pack("{sI so sI}", "class", (json_int_t)i, "name", name, "count", (json_int_t)n));
         }
     }
     append(c, "classes",
@@ -617,7 +617,7 @@ json_t *cli_stats_collect(const struct cli_command *command, const struct leat_d
     const struct cli_progress_options drawing = {
         .verb = "reading", .total_bytes = count_to_read(&c), .read = read_progress, .user = &c, .only_time = true};
     struct cli_progress *progress = drawing.total_bytes ? cli_progress_start(&drawing) : NULL;
-    c.stats = json_pack("{so? sI s[] s[] s[] s[] s[] s[]}", "path", json_string(path), "count", (json_int_t)c.count,
+    c.stats = json_pack("{so? sI s[] s[] s[] s[] s[] s[]}", "path", cli_json_text(path), "count", (json_int_t)c.count,
                         "images", "classes", "boxes", "sparse", "lengths", "numbers");
     json_t *about = cli_about(dataset);
     c.broken = cli_whole(about, "broken");

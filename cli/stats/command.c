@@ -64,7 +64,7 @@ static int run(const struct cli_command *command, int argc, char **argv)
     const char *path = cli_paths_name(&wish.paths, name, sizeof name);
     json_t *stats = cli_stats_collect(command, dataset, path, &wish.of, &exit_code);
     if (stats && wish.opening.where) { /* marks of broken samples are counted in whole files */
-        json_object_set_new(stats, "where", json_string(wish.opening.where));
+        json_object_set_new(stats, "where", cli_json_text(wish.opening.where));
         json_object_set_new(stats, "broken", json_null());
         json_object_del(stats, "annotations");
     }

@@ -152,6 +152,13 @@ static bool choose_samples(struct view *view, uint64_t count)
     return true;
 }
 
+/* The picture is written. */
+static void tell(const struct view *view, int width, int height)
+{
+    char out[1200];
+    printf("%s in %s (%d x %d)\n", view->note, leat_escape(view->out, out, sizeof out), width, height);
+}
+
 static void note_samples(struct view *view)
 {
     char count[32];
@@ -492,7 +499,7 @@ static int show_sequences(struct view *view, struct cli_sequences *s)
     else if (!rc && !cli_sequences_draw(view->command, s, note, view->out, &width, &height))
         exit_code = CLI_EXIT_FAILED;
     else if (!rc)
-        printf("%s in %s (%d x %d)\n", view->note, view->out, width, height);
+        tell(view, width, height);
     cli_sequences_clear(s);
     leat_dataset_release(chosen);
     return rc ? cli_fail(view->command, &error, NULL) : exit_code;
@@ -578,7 +585,7 @@ static int run(const struct cli_command *command, int argc, char **argv)
     if (exit_code == CLI_EXIT_OK && !shown && !cli_sheet_write(command, &view.sheet, view.out, &width, &height))
         exit_code = CLI_EXIT_FAILED;
     if (exit_code == CLI_EXIT_OK && !shown)
-        printf("%s in %s (%d x %d)\n", view.note, view.out, width, height);
+        tell(&view, width, height);
     cli_sheet_clear(&view.sheet);
     free(view.positions);
     cli_saved_batch_close(&view.saved);

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
-from cli_support import Started, command, golden, leat, leat_bytes, make_folder
+from cli_support import PYTHON, Started, command, golden, leat, leat_bytes, make_folder
 
 PROGRAM = {
     "operators": {
@@ -50,6 +50,18 @@ def test_info_of_a_folder_prints_the_same_samples(folder: Path, packed: Path) ->
         assert one[key] == two[key]
     assert one["format"] == "folder" and two["format"] == "leat" and two["format_version"] == 1
     assert two["bytes"] == packed.stat().st_size and two["broken"] == 0 and two["metadata"] == {"licence": "CC0"}
+
+
+@pytest.mark.parametrize("name", [b"caf\xe9", b"new\nline", b"red\x1b[31m"])
+def test_names_that_no_terminal_and_no_json_can_hold_are_escaped(folder: Path, tmp_path: Path, name: bytes) -> None:
+    made, shown = os.fsdecode(name + b".leat"), repr(name)[2:-1].replace("\\n", "\\x0a")
+    packed = leat("pack", folder, made, cwd=tmp_path).stdout
+    for line in (["info"], ["stats"], ["view", "--out", made + ".png"], ["trace", "--out", made + ".json"]):
+        packed += leat(*line, made, cwd=tmp_path).stdout
+        if line[0] in ("info", "stats"):
+            told = json.loads(leat(*line, made, "--json", cwd=tmp_path).stdout)["path"]
+            assert told == (shown if name == b"caf\xe9" else name.decode()) + ".leat"
+    assert packed.count(shown + ".leat") == 5 and os.fsdecode(name) not in packed
 
 
 def test_a_damaged_file_is_told_from_one_that_cannot_be_opened(packed: Path, tmp_path: Path) -> None:
@@ -196,6 +208,22 @@ def test_output_that_cannot_be_written_is_a_failure_that_is_told_once(packed: Pa
         done = subprocess.run([command(), *line, packed], stdout=full, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 2
     assert done.stderr == f"leat {line[0]}: standard output could not be written: No space left on device.\n"
+
+
+def test_a_part_in_python_says_that_output_could_not_be_written(packed: Path, tmp_path: Path) -> None:
+    (tmp_path / "m.json").write_text(json.dumps({"sources": {"a": {"path": str(packed), "share": 1}}}))
+    line = [command(), "mix", "show", str(tmp_path / "m.json")]
+    for into, why in ((">/dev/full", "No space left on device"), (">&-", "Bad file descriptor")):
+        done = subprocess.run(["sh", "-c", f'"$@" {into}', "sh", *line], stderr=subprocess.PIPE, text=True, env=PYTHON)
+        assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done.stderr
+        assert done.stderr.startswith(f"leat mix: standard output could not be written: {why}")
+
+
+def test_no_file_gets_the_number_of_a_stream_that_is_closed(packed: Path, tmp_path: Path) -> None:
+    line = [command(), "serve", str(packed), "--name", "p", "--dir", str(tmp_path)]
+    with Started(["sh", "-c", 'exec "$@" <&- 2>&-', "sh", *line], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdout.readline()
+        assert [os.readlink(f"/proc/{process.pid}/fd/{n}") for n in (0, 2)] == ["/dev/null"] * 2
 
 
 # ---- bench -----------------------------------------------------------------------------------------------------------

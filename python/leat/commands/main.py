@@ -29,6 +29,9 @@ _begun = 0.0  #: when it began
 def main(name: str, options: Mapping[str, str]) -> int:
     """Runs a command; returns its exit code. `options`: as the command line has read them."""
     warnings.showwarning = lambda message, *more, **others: _say(name, f"warning: {_worded(str(message))}")
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout is sys.__stdout__:
+        out, line = io.BufferedWriter(_Output(sys.stdout.fileno(), "wb", closefd=False)), sys.stdout.line_buffering
+        sys.stdout = io.TextIOWrapper(out, sys.stdout.encoding, line_buffering=line)
     if isinstance(sys.stdout, io.TextIOWrapper):  # characters that a terminal cannot show are escaped
         sys.stdout.reconfigure(errors="backslashreplace")
     signal.signal(signal.SIGTERM, _interrupt)
@@ -59,12 +62,23 @@ def main(name: str, options: Mapping[str, str]) -> int:
     except (BrokenSampleError, CorruptError) as e:
         _say(name, _worded(str(e)))
         return FAULTS
-    except BrokenPipeError:
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115  # the interpreter flushes once more
-        return FAILED
     except (OSError, ValueError, TypeError, KeyError, ImportError, Error) as e:
-        _say(name, _worded(str(e.args[0]) if isinstance(e, KeyError) and e.args else str(e)))
+        if not isinstance(e, BrokenPipeError):
+            _say(name, _worded(str(e.args[0]) if isinstance(e, KeyError) and e.args else str(e)))
+        if isinstance(e, OSError) and e.filename == _OUTPUT:
+            sys.stdout = open(os.devnull, "w")  # noqa: SIM115  # the interpreter flushes once more
         return FAILED
+
+
+_OUTPUT = "standard output"
+
+
+class _Output(io.FileIO):
+    """Standard output: an error of writing says what could not be written."""
+
+    def write(self, data: Any, /) -> int:
+        with writing(_OUTPUT):
+            return super().write(data)
 
 
 # The advice in errors of the package, and the same in options of the command.
