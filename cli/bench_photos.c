@@ -9,7 +9,6 @@
  * epochs of the same photos with the same draws, whatever the form. Packing is measured in CPU time, because it also
  * waits for the disk.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -25,6 +24,7 @@
 #include "new_file.h"
 #include "print.h"
 #include "progress.h"
+#include "temporary.h"
 
 #define SAMPLE_BYTES 64000000
 #define LEAST_SAMPLES 16
@@ -43,7 +43,7 @@ struct work {
     size_t field_index;
     uint64_t *lengths; /* in bytes, of each photo of the sample */
     char *program;
-    char folder[4096]; /* of the temporary files */
+    char folder[CLI_FOLDER]; /* of the temporary files */
 
     /* The progress of the work: read by the thread that draws the progress. */
     double begin;
@@ -293,35 +293,6 @@ static int measure_all(struct work *work, struct leat_error *error)
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-static bool make_folder(struct work *work)
-{
-    const char *base = getenv("TMPDIR");
-    if (!base || !*base)
-        base = "/tmp";
-    const int n = snprintf(work->folder, sizeof work->folder, "%s/leat-forms-XXXXXX", base);
-    if (n < (int)sizeof work->folder && mkdtemp(work->folder))
-        return true;
-    cli_say(work->forms->command,
-            "%s: no folder for temporary files can be made there: %s. TMPDIR names another place.", base,
-            strerror(errno));
-    work->folder[0] = 0;
-    return false;
-}
-
-/* Removes the folder with the files of this process: a writer that was stopped may have left one. */
-static void remove_folder(const struct work *work)
-{
-    DIR *folder = work->folder[0] ? opendir(work->folder) : NULL;
-    const struct dirent *entry;
-    if (!folder)
-        return;
-    while ((entry = readdir(folder)))
-        if (entry->d_name[0] != '.')
-            unlinkat(dirfd(folder), entry->d_name, 0);
-    closedir(folder);
-    rmdir(work->folder);
-}
-
 /* Checks first that the plot can be written, because that comes last, after minutes of measuring. */
 static bool plot_has_a_place(const struct cli_forms *forms)
 {
@@ -373,7 +344,9 @@ static int prepare(struct work *work)
         for (unsigned f = 0; f < N_KNOWN; f++)
             forms->forms[forms->n_forms++] =
                 (struct cli_form){.name = known_forms[f].name, .form = f, .max_side = forms->sides[s]};
-    return make_folder(work) ? CLI_EXIT_OK : CLI_EXIT_FAILED;
+    struct leat_error error;
+    return cli_temporary_make("forms", work->folder, &error) ? cli_fail(work->forms->command, &error, NULL)
+                                                             : CLI_EXIT_OK;
 }
 
 static int do_work(struct work *work, struct leat_error *error)
@@ -407,19 +380,6 @@ static int do_work(struct work *work, struct leat_error *error)
     return measure_all(work, error);
 }
 
-/* The writer's advice does not fit a temporary file. */
-static int fail(const struct work *work, struct leat_error *error)
-{
-    const bool temporary = !strncmp(error->file, work->folder, strlen(work->folder));
-    if (temporary && error->code == LEAT_E_IO) {
-        snprintf(error->message, sizeof error->message, "writing a temporary file failed: %s",
-                 strerror(error->sys_errno));
-        return cli_fail(work->forms->command, error,
-                        "TMPDIR names another place for them; --samples N packs fewer photos.");
-    }
-    return cli_fail(work->forms->command, error, NULL);
-}
-
 int cli_bench_photos(struct cli_forms *forms)
 {
     struct work work = {.forms = forms, .begin = cli_now(), .doing = "reading"};
@@ -436,14 +396,15 @@ int cli_bench_photos(struct cli_forms *forms)
             cli_say(forms->command, "interrupted.");
             exit_code = CLI_EXIT_INTERRUPTED;
         } else if (rc) {
-            exit_code = fail(&work, &error);
+            exit_code = cli_fail(forms->command, &error,
+                                 cli_temporary_failed(work.folder, &error) ? "--samples N packs fewer photos." : NULL);
         } else {
             exit_code = cli_report_forms(forms);
         }
     }
     for (size_t i = 0; i < forms->n_forms; i++)
         leat_dataset_release(forms->forms[i].dataset);
-    remove_folder(&work);
+    cli_temporary_remove(work.folder);
     leat_dataset_release(work.source);
     free(forms->forms);
     free(work.lengths);

@@ -18,6 +18,7 @@
 
 #include "print.h"
 #include "python.h"
+#include "temporary.h"
 
 enum { PATH = 4096 };
 
@@ -172,15 +173,12 @@ struct leat_dataset *cli_open_tables(const struct cli_command *command, const st
                                      const struct cli_opening *o, int *exit_code)
 {
     static const char *const wishes[] = {NULL, "copy", "part", "about"};
-    const char *base = getenv("TMPDIR");
-    char folder[4096], path[4200], partial[4300];
+    char folder[CLI_FOLDER], path[CLI_FOLDER + 16], partial[CLI_FOLDER + 24];
     struct leat_open_options options = LEAT_OPEN_OPTIONS_INIT;
     struct leat_dataset *dataset = NULL;
     struct leat_error error;
-    *exit_code = CLI_EXIT_FAILED;
-    snprintf(folder, sizeof folder, "%s/leat-table-XXXXXX", base && *base ? base : "/tmp");
-    if (!mkdtemp(folder)) {
-        cli_say(command, "no folder for temporary files can be made: %s.", strerror(errno));
+    if (cli_temporary_make("table", folder, &error)) {
+        *exit_code = cli_fail(command, &error, NULL);
         return NULL;
     }
     snprintf(path, sizeof path, "%s/table.leat", folder);
@@ -188,9 +186,9 @@ struct leat_dataset *cli_open_tables(const struct cli_command *command, const st
     *exit_code = run_python(command, o->parsed, paths, wishes[o->tables], path);
     if (!*exit_code && leat_dataset_open(path, &options, &dataset, &error))
         *exit_code = cli_fail(command, &error, NULL);
-    unlink(path);
-    unlink(partial);
-    rmdir(folder);
+    if (*exit_code == CLI_EXIT_FAILED && !access(partial, F_OK))
+        fprintf(stderr, "That is a temporary file: TMPDIR names another place for it.\n");
+    cli_temporary_remove(folder);
     end_as_told();
     return dataset;
 }

@@ -3,17 +3,16 @@
  * is tried on a sample of the data, packed twice, once as the photos came, into files that have no name any more when
  * they are read.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "doctor/doctor.h"
 #include "print.h"
 #include "progress.h"
+#include "temporary.h"
 
 #define SAMPLE_BYTES 48000000
 enum { LEAST_SAMPLES = 32, MOST_SAMPLES = 2000 };
@@ -193,20 +192,14 @@ static struct leat_dataset *pack_sample(const struct cli_doctor *doctor, enum le
     struct leat_writer_progress progress = {0};
     struct leat_writer *writer = NULL;
     struct leat_dataset *dataset = NULL;
-    const char *base = getenv("TMPDIR");
-    char folder[4096], path[4200];
+    char folder[CLI_FOLDER] = "", path[CLI_FOLDER + 16];
     size_t all, n = 0;
     const struct leat_field *fields = leat_dataset_fields(doctor->dataset, &all);
     struct leat_field *stored = calloc(all, sizeof *stored);
     size_t *numbers = calloc(all, sizeof *numbers);
-    snprintf(folder, sizeof folder, "%s/leat-doctor-XXXXXX", base && *base ? base : "/tmp");
-    *rc = stored && numbers && mkdtemp(folder) ? LEAT_OK : LEAT_E_IO;
-    if (*rc) {
-        *error = (struct leat_error){.code = *rc, .sys_errno = errno};
-        snprintf(error->message, sizeof error->message, "no folder for temporary files can be made: %s.",
-                 strerror(errno));
+    *rc = stored && numbers ? cli_temporary_make("doctor", folder, error) : (error->code = LEAT_E_NOMEM);
+    if (*rc)
         goto out;
-    }
     for (size_t i = 0; i < all; i++)
         if (!(fields[i].flags & LEAT_FIELD_DERIVED)) {
             stored[n] = fields[i];
@@ -225,8 +218,9 @@ static struct leat_dataset *pack_sample(const struct cli_doctor *doctor, enum le
     leat_writer_free(writer, false);
     if (!*rc && !cli_interrupted() && progress.samples && progress.as_came < progress.samples)
         *rc = leat_dataset_open(path, &open, &dataset, error);
-    unlink(path);
-    rmdir(folder);
+    if (*rc)
+        cli_temporary_failed(folder, error);
+    cli_temporary_remove(folder);
 out:
     free(stored);
     free(numbers);

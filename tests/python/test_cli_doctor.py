@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import resource
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -245,3 +247,11 @@ def test_a_process_is_watched_if_no_file_has_its_number(numbers: Path, tmp_path:
             assert "has no loader" in command("doctor", other.pid, code=2).stderr
         finally:
             other.kill()
+
+
+def test_a_full_disk_is_told_and_leaves_no_temporary_files(folder: Path, tmp_path: Path) -> None:
+    limit = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (8, 8))
+    environment = dict(os.environ, TMPDIR=str(tmp_path))
+    done = command("doctor", folder, "--seconds", 0.05, code=2, env=environment, preexec_fn=limit)
+    assert "writing a temporary file failed: File too large: TMPDIR names another place" in done.stderr
+    assert list(tmp_path.iterdir()) == []

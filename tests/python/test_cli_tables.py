@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +132,16 @@ def test_info_and_verify_of_files_of_arrays(tmp_path: Path) -> None:
     assert (told["format"], told["count"], told["fingerprint"]) == ("hdf5", 6, leat.open(tmp_path / "a.h5").fingerprint)
     assert "a.h5: every value was read" in shell("verify", tmp_path / "a.h5").stdout
     assert shell("cat", tmp_path / "a.h5", "--id", 2).stdout.strip() == "[4, 5]"
+
+
+def test_a_temporary_file_that_cannot_be_written_names_another_place(table: Path, tmp_path: Path) -> None:
+    environment, into = dict(os.environ, TMPDIR=str(tmp_path / "t")), tmp_path / "t"
+    done = shell("stats", table, code=2, env=environment)
+    assert f"{into}: no folder for temporary files can be made there: No such file" in done.stderr
+    into.mkdir()
+    limit = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (1 << 10, 1 << 10))
+    done = shell("stats", table, code=2, env=environment, preexec_fn=limit)
+    assert "TMPDIR names another place for it" in done.stderr and list(into.iterdir()) == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
