@@ -21,9 +21,11 @@
 #include "print.h"
 
 /* The package is found as if by a script: the current folder is no place for packages. It must be of our version,
- * because the pairs that follow have no other contract. */
+ * because the pairs that follow have no other contract. Ctrl-C ends it at once until the command takes it. */
 static const char start[] =
-    "import sys\n"
+    "import signal, sys\n"
+    "if signal.getsignal(signal.SIGINT) is signal.default_int_handler:\n"
+    "    signal.signal(signal.SIGINT, signal.SIG_DFL)\n"
     "sys.path[:] = [p for p in sys.path if p]\n"
     "name, version, *pairs = sys.argv[1:]\n"
     "def stop(text):\n"

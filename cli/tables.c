@@ -105,8 +105,7 @@ bool cli_are_read_by_python(const struct cli_paths *paths)
     return (n_tables == paths->n || n_cells == paths->n) && !access(paths->at[0], F_OK);
 }
 
-/* A process that is told to end ends Python first, and removes what that has written; then it ends by that signal.
- * Ctrl-C is told to both. */
+/* A process that is told to end ends Python first, and removes what that has written; then it ends by that signal. */
 static volatile sig_atomic_t ending;
 static volatile pid_t python;
 
@@ -117,7 +116,8 @@ static void end_python(int number)
         kill(python, SIGTERM);
 }
 
-static const int endings[] = {SIGTERM, SIGHUP};
+static const int endings[] = {SIGTERM, SIGHUP, SIGINT};
+enum { ENDINGS = sizeof endings / sizeof *endings };
 
 static void end_as_told(void)
 {
@@ -130,12 +130,13 @@ static int run_python(const struct cli_command *command, const void *parsed, con
                       const char *more, const char *value)
 {
     const struct sigaction catch = {.sa_handler = end_python};
-    struct sigaction before[2];
+    struct sigaction before[ENDINGS];
     int status = 0;
     fflush(NULL);
     python = 0;
-    for (size_t i = 0; i < 2; i++)
-        sigaction(endings[i], &catch, &before[i]);
+    for (size_t i = 0; i < ENDINGS; i++)
+        if (!sigaction(endings[i], NULL, &before[i]) && before[i].sa_handler != SIG_IGN) /* as nohup wants it */
+            sigaction(endings[i], &catch, NULL);
     const pid_t parent = getpid(), child = fork();
     if (child < 0) {
         cli_say(command, "Python could not be started: %s.", strerror(errno));
@@ -145,6 +146,8 @@ static int run_python(const struct cli_command *command, const void *parsed, con
     if (!parsed)
         as.n_options = 0;
     if (!child) {
+        for (size_t i = 0; i < ENDINGS; i++)
+            sigaction(endings[i], &before[i], NULL);
         prctl(PR_SET_PDEATHSIG, SIGTERM); /* the parent may be killed */
         if (getppid() != parent || ending)
             _exit(CLI_EXIT_FAILED);
@@ -156,7 +159,7 @@ static int run_python(const struct cli_command *command, const void *parsed, con
     while (waitpid(child, &status, 0) < 0 && errno == EINTR)
         ;
     python = 0;
-    for (size_t i = 0; i < 2; i++)
+    for (size_t i = 0; i < ENDINGS; i++)
         sigaction(endings[i], &before[i], NULL);
     return WIFEXITED(status) ? WEXITSTATUS(status) : CLI_EXIT_INTERRUPTED;
 }

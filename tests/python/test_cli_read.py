@@ -219,6 +219,16 @@ def test_a_part_in_python_says_that_output_could_not_be_written(packed: Path, tm
         assert done.stderr.startswith(f"leat mix: standard output could not be written: {why}")
 
 
+def test_ctrl_c_while_a_part_in_python_starts_leaves_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "leat").mkdir()
+    (tmp_path / "leat" / "__init__.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    done = subprocess.run(
+        [command(), "mix", "show", "x"], capture_output=True, text=True, env=PYTHON | {"PYTHONPATH": str(tmp_path)},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL), timeout=120,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
+
+
 def test_no_file_gets_the_number_of_a_stream_that_is_closed(packed: Path, tmp_path: Path) -> None:
     line = [command(), "serve", str(packed), "--name", "p", "--dir", str(tmp_path)]
     with Started(["sh", "-c", 'exec "$@" <&- 2>&-', "sh", *line], stdout=subprocess.PIPE) as process:

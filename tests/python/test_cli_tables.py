@@ -144,18 +144,27 @@ def test_a_temporary_file_that_cannot_be_written_names_another_place(table: Path
     assert "TMPDIR names another place for it" in done.stderr and list(into.iterdir()) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_a_command_that_is_ended_ends_python_and_leaves_no_copy(number: signal.Signals, tmp_path: Path) -> None:
-    """The command waits for Python, which writes the copy: neither outlives it."""
+    """The command waits for Python, which writes the copy: neither outlives it. A signal that is ignored stays so."""
+
+    def ignoring() -> None:
+        for other in (signal.SIGINT, signal.SIGHUP):
+            signal.signal(other, signal.SIG_DFL if other == number else signal.SIG_IGN)
+
     n = 2_000_000  # to be in the midst of it
     pq.write_table(pa.table({"n": range(n), "s": [f"text {i}" for i in range(n)]}), tmp_path / "large.parquet")
     (tmp_path / "made").mkdir()
     environment = os.environ | {"TMPDIR": str(tmp_path / "made")}
     words = [command(), "cat", tmp_path / "large.parquet", "--where", "n > 5"]
-    with Started(words, stdout=subprocess.DEVNULL, env=environment, start_new_session=True) as run:
+    with Started(
+        words, stdout=subprocess.DEVNULL, env=environment, start_new_session=True, preexec_fn=ignoring
+    ) as run:
         while not list((tmp_path / "made").glob("*/table.leat*")):
             assert run.poll() is None
             time.sleep(0.01)
+        for one in {signal.SIGINT, signal.SIGHUP} - {number}:
+            run.send_signal(one)
         run.send_signal(number)
         assert run.wait(60) == -number
         assert not list((tmp_path / "made").iterdir())

@@ -35,6 +35,8 @@ def main(name: str, options: Mapping[str, str]) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):  # characters that a terminal cannot show are escaped
         sys.stdout.reconfigure(errors="backslashreplace")
     signal.signal(signal.SIGTERM, _interrupt)
+    if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:  # as cli/python.c starts it
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup wants it ignored
         signal.signal(signal.SIGHUP, _interrupt)
     commands: dict[str, Callable[[Mapping[str, str]], int]] = {
