@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "leat/leat.h"
 #include "print.h"
@@ -252,6 +253,35 @@ static bool options_fit(const struct cli_command *command)
     return true;
 }
 
+static bool is_same_file(const struct stat *file, const char *path)
+{
+    struct stat other;
+    return !stat(path, &other) && other.st_dev == file->st_dev && other.st_ino == file->st_ino;
+}
+
+/* Whether no file that is read would be replaced. False after a message. */
+static bool outputs_fit(const struct cli_command *command, char *const *arguments, size_t n)
+{
+    struct stat file;
+    for (size_t i = 0; i < command->n_options; i++) {
+        const struct cli_option *option = &command->options[i];
+        if (!typed[i] || !option->is_written || stat(typed[i], &file) || !S_ISREG(file.st_mode))
+            continue;
+        bool is_read = false;
+        for (size_t k = 0; k < n; k++)
+            is_read = is_read || is_same_file(&file, arguments[k]);
+        for (size_t k = 0; k < command->n_options; k++)
+            is_read = is_read ||
+                      (k != i && typed[k] && command->options[k].type == CLI_TEXT && is_same_file(&file, typed[k]));
+        if (is_read) {
+            cli_usage_error(command, "--%s would replace %s, which is read: choose another name.", option->name,
+                            typed[i]);
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Stores the n arguments; `wanted` of them are needed. */
 static void store_arguments(const struct cli_command *command, char *const *arguments, size_t n, size_t wanted,
                             char *into)
@@ -320,7 +350,7 @@ bool cli_parse(const struct cli_command *command, int argc, char **argv, void *i
         cli_usage_error(command, "there is one argument too many. Usage: leat %s %s", command->name, command->usage);
     else if (wanted)
         store_arguments(command, arguments, n, wanted, into);
-    return (n == wanted || (several && n > wanted)) && options_fit(command);
+    return (n == wanted || (several && n > wanted)) && options_fit(command) && outputs_fit(command, arguments, n);
 }
 
 static void print_option(const char *name, const char *value, const char *help)

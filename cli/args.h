@@ -39,6 +39,7 @@ struct cli_option {
     const char *choices; /* as they are listed in messages: "mark, skip or raise" */
     const char *needs;   /* the option without which this one means nothing, or NULL */
     bool may_be_empty;   /* of CLI_TEXT */
+    bool is_written;     /* it names a file that is replaced, which no other argument may name */
 };
 
 #define CLI_ARGUMENTS 2

@@ -59,7 +59,7 @@ static const struct cli_option options[] = {
     {"samples", "N", "with --photos: how many are packed; default: as many as have 64 MB, in a few seconds", CLI_U64,
      .at = offsetof(struct bench, forms.samples), 1, INT32_MAX, .needs = "photos"},
     {"plot", "FILE", "with --photos: the plot as SVG", CLI_TEXT, .at = offsetof(struct bench, forms.plot_path),
-     .needs = "photos"},
+     .needs = "photos", .is_written = true},
     CLI_WHERE_OPTION(struct bench, opening),
     CLI_OPENING_OPTIONS(struct bench, opening),
     CLI_FIELD_OPTION(struct bench, opening),

@@ -35,7 +35,8 @@ static const struct cli_option options[] = {
     CLI_TABLE_OPTIONS(struct cat, opening),
     {"block", "N", "of tokens of LitData: so many are a sample", CLI_U64, .at = offsetof(struct cat, opening.block), 1,
      INT64_MAX},
-    {"out", "PATH", "write there instead of to standard output", CLI_TEXT, .at = offsetof(struct cat, out)},
+    {"out", "PATH", "write there instead of to standard output", CLI_TEXT, .at = offsetof(struct cat, out),
+     .is_written = true},
     {"raw", NULL,
      "give arrays and numbers as their bytes (little endian), not as text; of a photo\n"
      "that is stored as pixels these alone",

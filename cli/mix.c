@@ -15,7 +15,7 @@ struct mix {
 /* All are handed over as they were typed. */
 static const struct cli_option options[] = {
     {"out", "FILE", "draw shares and passes into a .png, .pdf or .svg (needs matplotlib)", CLI_TEXT,
-     .at = offsetof(struct mix, text)},
+     .at = offsetof(struct mix, text), .is_written = true},
     {"log", "FILE", "JSON of a run's decisions (loader.log), or of its state", CLI_TEXT,
      .at = offsetof(struct mix, text)},
     {"batch-size", "N", "rows of a batch of all ranks together: places are then steps", CLI_U64,

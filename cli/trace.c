@@ -29,7 +29,7 @@ struct trace {
 };
 static const struct cli_option options[] = {
     {"out", "JSON", "the file to write; open it in https://ui.perfetto.dev or chrome://tracing", CLI_TEXT,
-     .at = offsetof(struct trace, out)},
+     .at = offsetof(struct trace, out), .is_written = true},
     {"program", "FILE", "the program of the loader as JSON; default: the usual one of photos, or as stored", CLI_TEXT,
      .at = offsetof(struct trace, program_path)},
     {"batch-size", "N", "samples per batch; default: 64", CLI_U64, .at = offsetof(struct trace, batch_size), 1,

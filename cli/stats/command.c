@@ -18,7 +18,7 @@ struct wish {
     struct cli_opening opening;
 };
 static const struct cli_option options[] = {
-    {"plot", "PNG", "draw charts of it, too", CLI_TEXT, .at = offsetof(struct wish, plot)},
+    {"plot", "PNG", "draw charts of it, too", CLI_TEXT, .at = offsetof(struct wish, plot), .is_written = true},
     {"samples", "N",
      "decode at most so many photos where their sizes are not in the file, as of a\n"
      "folder; default: 1000, spread evenly",

@@ -38,8 +38,8 @@ struct view {
     char note[400];
 };
 static const struct cli_option options[] = {
-    {"out", "PNG", "the picture to write; sequences are printed without it", CLI_TEXT,
-     .at = offsetof(struct view, out)},
+    {"out", "PNG", "the picture to write; sequences are printed without it", CLI_TEXT, .at = offsetof(struct view, out),
+     .is_written = true},
     {"samples", "N", "how many samples are shown; default: 24, spread evenly over FILE, or the first 8 sequences",
      CLI_U64, .at = offsetof(struct view, samples), 1, 10000},
     {"from", "ID", "show the samples from this one on, one after the other", CLI_U64,
