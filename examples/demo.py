@@ -42,6 +42,7 @@ SIDE = 48  # pixels; small, because the training here runs on a CPU
 BATCH = 32
 HELD_OUT = 0.15  # of the photos
 RIGHT_BY_CHANCE = 8  # photos; the built-in ones, short, have 9
+DEVIATIONS = 3  # above chance, where a network has clearly learned
 TURNS = ("upright", "turned left", "upside down", "turned right")
 
 
@@ -357,12 +358,12 @@ ratio               {statistics.median(ratios):6.2f}   ({spread if len(ratios) >
         compared = "no comparison       no photo is decoded by both leat and Pillow"
 
     chance = 1 / len(names) if turning else photos_of.max() / len(data)  # the most frequent one, always
-    # Three standard deviations above chance; turns of one photo count as one observation.
+    # Standard deviations above chance; turns of one photo count as one observation.
     photos = asked // 4 if turning else asked
-    needed = chance + 3 * math.sqrt(chance * (1 - chance) / max(photos, 1))
+    needed = chance + DEVIATIONS * math.sqrt(chance * (1 - chance) / max(photos, 1))
     # A network that fails is blamed only where chance alone would get some photos right: below that the deviations
     # above tell little, and the photos left to learn from are few, too.
-    learned, enough = right / max(asked, 1) > needed, photos * chance >= RIGHT_BY_CHANCE and needed < 1
+    learned, enough = right / max(asked, 1) > needed, photos >= to_tell(chance)
     clearly = f", clearly better from {needed:.1%}" if needed < 1 else ""
     print(f"""
 held-out accuracy   {right / max(asked, 1):6.1%}   (chance {chance:.1%}{clearly})
@@ -381,9 +382,14 @@ what the model saw  {sheet}
         print(
             f"demo: everything ran; {photos} photos held out of {len(data)} are too few to tell whether the network "
             "can learn them: "
-            f"some {math.ceil(RIGHT_BY_CHANCE / chance / HELD_OUT)} would do"
+            f"some {math.ceil(to_tell(chance) / HELD_OUT)} would do"
         )
     return 1 if enough and not learned else 0
+
+
+def to_tell(chance: float) -> int:
+    """How many photos held out tell whether a network has learned: chance gets enough of them right, and not all."""
+    return max(math.ceil(RIGHT_BY_CHANCE / chance), math.floor(DEVIATIONS**2 * chance / (1 - chance)) + 1)
 
 
 def files_of(data: leat.Dataset, root: Path) -> list[str]:

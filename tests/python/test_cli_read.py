@@ -64,6 +64,29 @@ def test_names_that_no_terminal_and_no_json_can_hold_are_escaped(folder: Path, t
     assert packed.count(shown + ".leat") == 5 and os.fsdecode(name) not in packed
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        ["cat", "--id", "0", "--field", "image", "--out"],
+        ["cat", "--id", "0", "--decode", "--out"],
+        ["view", "--out"],
+        ["trace", "--out"],
+        ["stats", "--plot"],
+        ["bench", "--photos", "--plot"],
+        ["mix", "show", "--out"],
+        ["trace", "x.leat", "--program", "q.leat", "--out"],
+    ],
+    ids=" ".join,
+)
+def test_no_output_replaces_what_is_read(packed: Path, tmp_path: Path, line: list[str]) -> None:
+    (tmp_path / "q.leat").write_bytes(packed.read_bytes())
+    (tmp_path / "link").symlink_to("q.leat")
+    for out in ("./q.leat", "link"):
+        words = [*line, out, *([] if "x.leat" in line else ["q.leat"])]
+        assert f"would replace {out}, which is read" in leat(*words, cwd=tmp_path, code=2).stderr
+    assert (tmp_path / "q.leat").read_bytes() == packed.read_bytes()
+
+
 def test_a_damaged_file_is_told_from_one_that_cannot_be_opened(packed: Path, tmp_path: Path) -> None:
     data = bytearray(packed.read_bytes())
     data[-10] ^= 1

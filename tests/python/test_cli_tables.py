@@ -124,6 +124,22 @@ def test_what_stands_for_missing_values_is_said_in_the_shell(table: Path, tmp_pa
     assert "--fill is for missing values" in shell("info", tmp_path / "b.leat", "--fill", "x=1", code=2).stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--coco", "a.json"], "--coco is not about such files"),
+        (["--block", "8"], "--block is not about such files"),
+        (["--on-bad", "skip"], "--on-bad is not about such files"),
+        (["--field", "x="], "--field takes a name, or a name and what it is"),
+        (["--field", "=int64"], "--field takes a name, or a name and what it is"),
+        (["--field", "x", "--field", "x=int64"], "--field names 'x' twice"),
+        (["--fill", "=1"], "such as year=-1, not '=1'"),
+    ],
+)
+def test_options_that_say_nothing_of_a_table_are_refused(table: Path, words: list[str], said: str) -> None:
+    assert said in shell("info", table, *words, code=2).stderr
+
+
 def test_info_and_verify_of_files_of_arrays(tmp_path: Path) -> None:
     h5py = pytest.importorskip("h5py")
     with h5py.File(tmp_path / "a.h5", "w") as file:

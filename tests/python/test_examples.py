@@ -35,6 +35,19 @@ def test_the_quickstart_learns_fashion_mnist() -> None:
     assert float(last.split()[2].rstrip("%")) > 70
 
 
+@pytest.mark.parametrize("chance", [1 / 6, 0.25, 0.5, 0.928])
+def test_the_demo_asks_for_as_many_photos_as_it_needs(chance: float) -> None:
+    pytest.importorskip("torch")
+    demo = runpy.run_path(str(EXAMPLES / "demo.py"), run_name="demo")
+    n = demo["to_tell"](chance)
+
+    def enough(photos: int) -> bool:
+        needed = chance + demo["DEVIATIONS"] * (chance * (1 - chance) / photos) ** 0.5
+        return photos * chance >= demo["RIGHT_BY_CHANCE"] and needed < 1
+
+    assert enough(n) and not enough(n - 1)
+
+
 @whole
 @pytest.mark.parametrize("graphs", [[], ["cora.npz", "citeseer.npz", "nowhere.npz"]], ids=["random", "files"])
 def test_features_of_a_graph_are_the_same_gathered_by_leat(graphs: list[str]) -> None:

@@ -13,7 +13,7 @@ from ..data.schema import of_copy
 from ..data.writer import Writer
 from .cells import copied
 from .main import DONE, _say, command, paths_of, several
-from .packing import fields_of, fills_of
+from .packing import fields_of, fills_of, refuse_opening
 
 
 def main(options: Mapping[str, str]) -> int:
@@ -28,6 +28,7 @@ def main(options: Mapping[str, str]) -> int:
 
 
 def opened(src: Any, options: Mapping[str, str]) -> Dataset:
+    refuse_opening(options, src)
     fill = fills_of(options)
     more: dict[str, Any] = {"genes": "outer"} if _cells(src, "auto")[1] else {}
     return _open(src, fields=fields_of(options), fill=fill, split=options.get("split"), **more)

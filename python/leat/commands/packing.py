@@ -87,6 +87,15 @@ def packed(options: Mapping[str, str]) -> int:
     return DONE
 
 
+#: options that say how files of other formats are opened
+_OPENING = ("labels", "coco", "yolo", "voc", "masks", "classes", "events", "sort", "features", "block", "on_bad")
+
+
+def refuse_opening(options: Mapping[str, str], src: Any) -> None:
+    for name in filter(options.__contains__, _OPENING):
+        raise ValueError(f"--{name.replace('_', '-')} is not about such files as {src}")
+
+
 def _refuse(options: Mapping[str, str], what: str, *more: str) -> None:
     taken = {"metadata", "quiet", "field", "dst", *WRITING, *more}
     if other := sorted(o for o in options if o.partition(" ")[0] not in taken):
@@ -101,17 +110,22 @@ def _writing(options: Mapping[str, str]) -> dict[str, Any]:
 def fields_of(options: Mapping[str, str]) -> Any:
     """--field NAME or NAME=KIND, as `fields` of leat.open: cli/fields.c."""
     given = several(options, "field")
-    if not any("=" in one for one in given):
-        return given or None
     fields: dict[str, Any] = {}
-    for name, _, kind in (one.partition("=") for one in given):
+    for name, equals, kind in (one.partition("=") for one in given):
+        if not name or (equals and not kind):
+            raise ValueError(
+                "--field takes a name, or a name and what it is, such as photo=image, x=float64, vec=float32:3 or "
+                f"boxes=float32:*,4, not {name + equals!r}"
+            )
+        if name in fields:
+            raise ValueError(f"--field names {name!r} twice")
         dtype, _, dims = kind.partition(":")
         try:
             shape = [None if n == "*" else int(n) for n in dims.split(",")] if dims else []
             fields[name] = field(dtype, shape) if kind else None
         except ValueError as e:
             raise ValueError(f"--field {name}={kind}: {e}") from None
-    return fields
+    return fields if any(fields.values()) else list(fields) or None
 
 
 def fills_of(options: Mapping[str, str]) -> dict[str, Any] | None:
@@ -119,7 +133,7 @@ def fills_of(options: Mapping[str, str]) -> dict[str, Any] | None:
     fill: dict[str, Any] = {}
     for name, equals, value in (one.partition("=") for one in several(options, "fill")):
         if not equals or not name:
-            raise ValueError(f"--fill takes a name and a value, such as year=-1, not {name!r}")
+            raise ValueError(f"--fill takes a name and a value, such as year=-1, not {name + equals + value!r}")
         try:
             fill[name] = json.loads(value)
         except ValueError:
