@@ -293,7 +293,7 @@ static int choose_program(struct bench *bench)
 {
     if (bench->forms.program_path) {
         bench->forms.program_name = bench->forms.program_path;
-        bench->program = cli_read_text(bench->forms.command, bench->forms.program_path, NULL);
+        bench->program = cli_read_program(bench->forms.command, bench->forms.program_path);
         if (!bench->program)
             return CLI_EXIT_FAILED;
     } else {

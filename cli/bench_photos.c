@@ -331,7 +331,7 @@ static int prepare(struct work *work)
     work->field.flags &= LEAT_FIELD_PIXELS; /* not a file of a folder any more: the name is left out */
     work->field_index = i;
     forms->program_name = forms->program_path ? forms->program_path : CLI_PHOTO_PROGRAM;
-    if (forms->program_path && !(work->program = cli_read_text(forms->command, forms->program_path, NULL)))
+    if (forms->program_path && !(work->program = cli_read_program(forms->command, forms->program_path)))
         return CLI_EXIT_FAILED;
     if (!forms->batch_size)
         forms->batch_size = 64;

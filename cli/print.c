@@ -448,6 +448,28 @@ fail:
     return NULL;
 }
 
+char *cli_read_program(const struct cli_command *command, const char *path)
+{
+    char *text = cli_read_text(command, path, NULL);
+    json_error_t where;
+    json_t *program = text ? json_loads(text, JSON_DECODE_ANY, &where) : NULL;
+    if (!text || json_is_object(program)) {
+        json_decref(program);
+        return text;
+    }
+    if (json_is_string(program)) /* json.dump of what is JSON already */
+        cli_say(command,
+                "%s holds a program as a text within JSON: write leat.program_to_json(outputs) there as it is.", path);
+    else if (program)
+        cli_say(command, "%s is no program: it is no JSON object. Save leat.program_to_json(outputs) there.", path);
+    else
+        cli_say(command, "%s is no JSON (line %d: %s). Save leat.program_to_json(outputs) there.", path, where.line,
+                where.text);
+    json_decref(program);
+    free(text);
+    return NULL;
+}
+
 bool cli_encodes_photos_alone(const struct leat_dataset *dataset)
 {
     size_t n;

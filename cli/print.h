@@ -85,6 +85,9 @@ void cli_print_json(json_t *object);
 /* A file as text, NUL-terminated and freed with free; NULL after a message. */
 char *cli_read_text(const struct cli_command *command, const char *path, size_t *length);
 
+/* A program of a loader, as leat.program_to_json writes it; otherwise as cli_read_text. */
+char *cli_read_program(const struct cli_command *command, const char *path);
+
 /* Whether no field has encoded values of another kind than photos. */
 bool cli_encodes_photos_alone(const struct leat_dataset *dataset);
 

@@ -104,7 +104,7 @@ int cli_saved_batch_open(const struct cli_command *command, struct cli_saved_bat
                 wish.rank, wish.world_size);
         goto out;
     }
-    if (saved->program_path && !(saved->program = cli_read_text(command, saved->program_path, NULL)))
+    if (saved->program_path && !(saved->program = cli_read_program(command, saved->program_path)))
         goto out;
     wish.program = saved->program;
     saved->dataset = open_data(command, saved, &exit_code);

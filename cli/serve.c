@@ -185,7 +185,7 @@ static int open_and_serve(struct serve *serve)
     struct leat_error error;
     int exit_code = CLI_EXIT_FAILED;
     static const enum leat_on_error choices[] = {LEAT_ON_ERROR_RAISE, LEAT_ON_ERROR_SKIP, LEAT_ON_ERROR_SUBSTITUTE};
-    if (serve->program_path && !(serve->program = cli_read_text(serve->command, serve->program_path, NULL)))
+    if (serve->program_path && !(serve->program = cli_read_program(serve->command, serve->program_path)))
         return CLI_EXIT_FAILED;
     struct leat_dataset *dataset = cli_open_as(serve->command, serve->path, &serve->opening, &exit_code);
     if (dataset && !leat_dataset_count(dataset)) {

@@ -117,7 +117,7 @@ static int open_and_record(struct trace *trace)
     struct leat_error error;
     int exit_code = CLI_EXIT_FAILED;
     char *program = NULL;
-    if (trace->program_path && !(program = cli_read_text(trace->command, trace->program_path, NULL)))
+    if (trace->program_path && !(program = cli_read_program(trace->command, trace->program_path)))
         return CLI_EXIT_FAILED;
     struct leat_dataset *dataset = cli_open_as(trace->command, trace->path, &trace->opening, &exit_code);
     if (dataset) {

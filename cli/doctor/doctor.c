@@ -162,7 +162,7 @@ static int run(const struct cli_command *command, int argc, char **argv)
     if (pid)
         return only_watches(command) ? cli_doctor_watch(doctor, pid) : CLI_EXIT_FAILED;
     doctor->seconds = doctor->seconds > 0 ? doctor->seconds : 3;
-    if (doctor->program_path && !(doctor->program = cli_read_text(command, doctor->program_path, NULL)))
+    if (doctor->program_path && !(doctor->program = cli_read_program(command, doctor->program_path)))
         return CLI_EXIT_FAILED;
     doctor->dataset = cli_open_as(command, doctor->path, &doctor->opening, &exit_code);
     if (doctor->dataset) {

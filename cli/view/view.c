@@ -532,7 +532,7 @@ static int collect(struct view *view, bool *shown)
     note_samples(view);
     if (!view->saved.program_path)
         return show_samples(view);
-    view->saved.program = cli_read_text(view->command, view->saved.program_path, NULL);
+    view->saved.program = cli_read_program(view->command, view->saved.program_path);
     return view->saved.program ? show_program(view) : CLI_EXIT_FAILED;
 }
 

@@ -87,6 +87,22 @@ def test_no_output_replaces_what_is_read(packed: Path, tmp_path: Path, line: lis
     assert (tmp_path / "q.leat").read_bytes() == packed.read_bytes()
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (json.dumps(json.dumps(PROGRAM)), "p.json holds a program as a text within JSON: write leat.program_to_json"),
+        ("[1]", "p.json is no program: it is no JSON object. Save leat.program_to_json"),
+        ("{'outputs': {}}", "p.json is no JSON (line 1: "),
+        ("", "p.json is no JSON (line 1: "),
+    ],
+)
+def test_a_file_that_is_no_program_is_named(packed: Path, tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "p.json").write_text(text)
+    for line in (["trace", "--out", "t.json"], ["view", "--out", "s.png"], ["bench"]):
+        done = leat(*line, packed, "--program", "p.json", cwd=tmp_path, code=2)
+        assert done.stderr.startswith(f"leat {line[0]}: {said}")
+
+
 def test_a_damaged_file_is_told_from_one_that_cannot_be_opened(packed: Path, tmp_path: Path) -> None:
     data = bytearray(packed.read_bytes())
     data[-10] ^= 1
