@@ -197,6 +197,21 @@ def test_to_moves_every_tensor(mixed: Path) -> None:
     assert moved["vector"].device.type == moved["boxes"].values.device.type == moved.ids.device.type == "meta"
 
 
+def test_copies_to_the_host_are_there_as_to_returns(mixed: Path) -> None:
+    class Seen(torch.overrides.TorchFunctionMode):  # type: ignore[misc]
+        def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if function.__name__ in ("to", "copy_"):
+                waits[-1].add(not kwargs["non_blocking"])
+            return function(*args, **(kwargs or {}))
+
+    batch, waits = first(mixed, 5, framework="torch"), list[set[bool]]()
+    for device in ("cpu", "meta"):
+        waits.append(set())
+        with Seen():
+            batch.to(device, out={"vector": torch.empty_like(batch["vector"], device=device)})
+    assert waits == [{True}, {False}]  # PyTorch copies from a card to the host without waiting too, if it is told so
+
+
 def test_to_takes_a_device_and_no_dtype(records: Path) -> None:
     with pytest.raises(TypeError):
         first(records, 4, framework="torch").to(torch.float16)
@@ -234,6 +249,8 @@ def test_pinned_and_moved_batches_hold_the_same_numbers(photos: Path) -> None:
     moved = pinned.to("cuda")
     torch.cuda.synchronize()
     assert torch.equal(moved["image"].cpu(), batch["image"]) and torch.equal(moved.ids.cpu(), batch.ids)
+    torch.cuda._sleep(100_000_000)  # what follows waits for it
+    assert torch.equal(moved.to("cpu")["image"], batch["image"])
 
 
 def test_tuple_gives_the_outputs_that_are_named(records: Path) -> None:

@@ -318,6 +318,10 @@ def test_outputs_go_into_tensors_of_the_users() -> None:
     assert moved["x"] is x and x.sum() == 12 and moved["y"].tolist() == [0, 1, 2, 3]
     with pytest.raises(ValueError, match=r"out\['x'\] is torch.float32 of shape \(3, 3\)"):
         batch.to("cpu", out={"x": torch.zeros(3, 3)})
+    with pytest.raises(ValueError, match=r"out\['x'\] is on meta, and the batch goes to cpu"):
+        batch.to("cpu", out={"x": torch.empty(4, 3, device="meta")})
+    with pytest.raises(ValueError, match=r"out\['x'\] is ndarray, and no tensor"):
+        batch.to("cpu", out={"x": x.numpy()})
     with pytest.raises(KeyError):
         batch.to("cpu", out={"z": x})
 

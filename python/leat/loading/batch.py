@@ -214,7 +214,7 @@ def _ragged(values: Any, rows: list[Any]) -> Ragged:
         return Ragged(values, ends)
     import torch
 
-    return Ragged(values, torch.from_numpy(ends))
+    return Ragged(values, torch.from_numpy(ends).to(values.device))
 
 
 def _padded_masks(rows: list[Any], stack: Stack) -> Any:
@@ -446,19 +446,21 @@ class Batch(Mapping[str, Any]):
 
         Args:
             device: of PyTorch.
-            non_blocking: copies from pinned memory do not wait.
+            non_blocking: copies from pinned memory to a card do not wait. Those to the host do: its memory can be read
+                at once.
             out: ``{name: tensor}``: outputs that are written into tensors of yours, of their shape and dtype, such as
                 those that a CUDA graph was captured with. The batch has these tensors then.
 
         Raises:
-            ValueError: a tensor of `out` has another shape or dtype. KeyError: there is no such output.
+            ValueError: a tensor of `out` has another shape, dtype or device. KeyError: there is no such output.
         """
         self._torch("to()")
         import torch
 
         device = torch.device(device)  # a dtype would change ids and offsets as well
+        non_blocking &= device.type != "cpu"
         for name, tensor in (out or {}).items():
-            _check_room(name, self[name], tensor)
+            _check_room(name, self[name], tensor, device)
         made = self._map(lambda t: t.to(device, non_blocking=non_blocking), set(out or ()))
         for name, tensor in (out or {}).items():
             made._values[name] = tensor.copy_(self[name], non_blocking=non_blocking)
@@ -491,9 +493,13 @@ class Batch(Mapping[str, Any]):
         return Batch(None, form, self._map(lambda t: t.numpy())._values)
 
 
-def _check_room(name: str, value: Any, tensor: Any) -> None:
+def _check_room(name: str, value: Any, tensor: Any, device: Any) -> None:
     if not hasattr(value, "copy_"):
         raise ValueError(f"output {name!r} is {type(value).__name__}, and no tensor to write into another one")
+    if not hasattr(tensor, "copy_"):
+        raise ValueError(f"out[{name!r}] is {type(tensor).__name__}, and no tensor")
+    if tensor.device.type != device.type or device.index not in (None, tensor.device.index):
+        raise ValueError(f"out[{name!r}] is on {tensor.device}, and the batch goes to {device}")
     if value.shape != tensor.shape or value.dtype != tensor.dtype:
         raise ValueError(
             f"out[{name!r}] is {tensor.dtype} of shape {tuple(tensor.shape)}, and the output {value.dtype} of shape "
