@@ -50,8 +50,14 @@ if [ "$wheels" ] && [ "$wheels" != none ]; then
     # A folder, not a virtual environment: one made from another does not see the packages there.
     site=$(mktemp -d)
     trap 'rm -rf "$site"' EXIT
-    "$python" -m pip install --quiet --disable-pip-version-check --no-index --no-deps --no-compile --no-cache-dir \
-        --target "$site" "$wheels"/*.whl || die "the wheels of $wheels cannot be installed"
+    if "$python" -c 'import pip' 2>/dev/null; then
+        "$python" -m pip install --quiet --disable-pip-version-check --no-index --no-deps --no-compile --no-cache-dir \
+            --target "$site" "$wheels"/*.whl || die "the wheels of $wheels cannot be installed"
+    else # as in environments of uv
+        for wheel in "$wheels"/*.whl; do
+            "$python" -m zipfile -e "$wheel" "$site" || die "$wheel cannot be unpacked"
+        done
+    fi
     export PYTHONPATH="$site${PYTHONPATH:+:$PYTHONPATH}"
     set -- --wheels "$wheels"
 fi

@@ -425,9 +425,9 @@ static int issue(struct leat_device_batches *d, struct leat_device_batch *t, str
             rc = decode(d, &t->parts[o], t->ready, error);
         rc = code || rc ? rc : convert(d, t, o, error);
     }
-    if (!rc && !code)
+    if (!code) /* after an error too: what decodes has begun, and reads what the next use of `t` would change */
         code = cuda->cuEventRecord(t->ready, converts ? d->converts : d->copies);
-    return code ? leat_cuda_fail(cuda, code, "a batch is not copied to the card", error) : rc;
+    return rc ? rc : code ? leat_cuda_fail(cuda, code, "a batch is not copied to the card", error) : LEAT_OK;
 }
 
 static void carry_out(struct leat_device_batches *d, const struct item *i)

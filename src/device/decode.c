@@ -59,18 +59,20 @@ static int stage(struct leat_device_photos *p, const struct leat_cuda *cuda, lea
 {
     const uint64_t bytes = faults_at(p->n) + 4 * p->n;
     void *memory = p->staged;
-    leat_cu_result code = p->staged ? cuda->cuEventSynchronize(before) : 0;
-    if (!code && p->staged_room < bytes + 4 * p->n) {
+    const leat_cu_result late = p->staged ? cuda->cuEventSynchronize(before) : 0;
+    if (late)
+        return leat_cuda_fail(cuda, late, "photos do not come to the card", error);
+    if (p->staged_room < bytes + 4 * p->n) {
         if (p->staged)
             cuda->cuMemFreeHost(p->staged);
         p->staged = NULL;
         p->staged_room = 0;
-        code = cuda->cuMemHostAlloc(&memory, bytes + 4 * p->n, LEAT_CU_HOST_PORTABLE);
-        p->staged = code ? NULL : memory;
-        p->staged_room = code ? 0 : bytes + 4 * p->n;
+        const leat_cu_result code = cuda->cuMemHostAlloc(&memory, bytes + 4 * p->n, LEAT_CU_HOST_PORTABLE);
+        if (code)
+            return leat_cuda_fail_pinning(cuda, code, bytes + 4 * p->n, error);
+        p->staged = memory;
+        p->staged_room = bytes + 4 * p->n;
     }
-    if (code)
-        return leat_cuda_fail(cuda, code, "no pinned memory for what a card does with photos", error);
     p->faults = (uint32_t *)(void *)(p->staged + bytes);
     return LEAT_OK;
 }

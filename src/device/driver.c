@@ -5,6 +5,7 @@
 #include "device/driver.h"
 
 #include <dlfcn.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -44,6 +45,10 @@ struct advice {
 };
 static const struct advice advice[] = {
     {LEAT_CU_OUT_OF_MEMORY, LEAT_E_NOMEM, ""}, /* its numbers follow */
+    {LEAT_CU_NOT_INITIALIZED, LEAT_E_FORKED,
+     "it does not start in a process that was forked from one that uses CUDA: start such processes by spawn"},
+    {LEAT_CU_STUB_LIBRARY, LEAT_E_UNSUPPORTED,
+     "libcuda.so.1 is the toolkit's stub: take the folder 'stubs' out of LD_LIBRARY_PATH"},
     {LEAT_CU_OLD_DRIVER, LEAT_E_UNSUPPORTED, "the driver is too old: update it"},
     {LEAT_CU_UNAVAILABLE, LEAT_E_BUSY,
      "the card is in exclusive mode and another process has it: wait for that, or set it to the default mode "
@@ -57,13 +62,26 @@ static const struct advice advice[] = {
     {LEAT_CU_UNSUPPORTED_PTX, LEAT_E_UNSUPPORTED,
      "the driver is older than NVRTC: update it, or install the NVRTC of its version (nvidia-cuda-nvrtc-cu12 for 12)"},
     {LEAT_CU_NOT_SUPPORTED, LEAT_E_UNSUPPORTED, "this card or system does not support it"},
+    {LEAT_CU_NOT_READY_SYSTEM, LEAT_E_UNSUPPORTED,
+     "the switches between the cards are not set up: start nvidia-fabricmanager, of the driver's version"},
     {LEAT_CU_MISMATCH, LEAT_E_UNSUPPORTED,
      "the driver's library and its kernel module have different versions: restart "
      "the machine, or give the container the host's library"},
+    {LEAT_CU_COMPATIBILITY, LEAT_E_UNSUPPORTED,
+     "this card takes no driver of the package cuda-compat: take its folder out of LD_LIBRARY_PATH, or update the "
+     "driver"},
 };
 
 /* Each further call has these: of memory, of hardware, of a kernel that failed. */
 static const leat_cu_result stay[] = {214, 220, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719};
+
+static bool is_lost(leat_cu_result code)
+{
+    bool lost = false;
+    for (size_t i = 0; i < sizeof stay / sizeof *stay; i++)
+        lost |= stay[i] == code;
+    return lost;
+}
 
 int leat_cuda_fail(const struct leat_cuda *c, leat_cu_result code, const char *what, struct leat_error *error)
 {
@@ -78,11 +96,20 @@ int leat_cuda_fail(const struct leat_cuda *c, leat_cu_result code, const char *w
         if (advice[i].code == code)
             return leat_fail(error, advice[i].status, "%s: %s (CUDA error %d)%s%s", what, text, code,
                              *advice[i].text ? ": " : "", advice[i].text);
-    bool lost = false;
-    for (size_t i = 0; i < sizeof stay / sizeof *stay; i++)
-        lost |= stay[i] == code;
     return leat_fail(error, LEAT_E_IO, "%s: %s (CUDA error %d)%s", what, text, code,
-                     lost ? ": the card's context is lost: start the process again" : "");
+                     is_lost(code) ? ": the card's context is lost: start the process again" : "");
+}
+
+int leat_cuda_fail_pinning(const struct leat_cuda *c, leat_cu_result code, uint64_t bytes, struct leat_error *error)
+{
+    char what[96];
+    snprintf(what, sizeof what, "the driver refuses to pin %" PRIu64 " bytes of the host's memory", bytes);
+    if (is_lost(code))
+        return leat_cuda_fail(c, code, what, error);
+    return leat_fail(error, LEAT_E_NOMEM,
+                     "%s (CUDA error %d): free memory, or raise the limit of locked memory (ulimit -l; in a container: "
+                     "--ulimit memlock=-1)",
+                     what, code);
 }
 
 static int load(struct leat_error *error)

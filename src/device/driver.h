@@ -22,6 +22,8 @@ struct leat_cu_ipc {             /* an allocation, for other processes */
 enum {
     LEAT_CU_INVALID_VALUE = 1,
     LEAT_CU_OUT_OF_MEMORY = 2,
+    LEAT_CU_NOT_INITIALIZED = 3,
+    LEAT_CU_STUB_LIBRARY = 34,
     LEAT_CU_UNAVAILABLE = 46, /* the card is in exclusive mode */
     LEAT_CU_NO_DEVICE = 100,
     LEAT_CU_INVALID_DEVICE = 101,
@@ -30,7 +32,9 @@ enum {
     LEAT_CU_UNSUPPORTED_PTX = 222,
     LEAT_CU_ALREADY_REGISTERED = 712,
     LEAT_CU_NOT_SUPPORTED = 801,
+    LEAT_CU_NOT_READY_SYSTEM = 802,
     LEAT_CU_MISMATCH = 803, /* of the driver's library and its kernel module */
+    LEAT_CU_COMPATIBILITY = 804,
     LEAT_CU_OLD_DRIVER = 35,
     LEAT_CU_OLDEST_DRIVER = 11040, /* 11.4 */
     LEAT_CU_HOST_PORTABLE = 1,     /* flags of host memory */
@@ -112,6 +116,8 @@ int leat_cuda_here(struct leat_error *error);
 /* Fills the error of a call that has not succeeded, with its remedy; returns its code. `what`: the thing that failed,
  * for people: "the kernel was not started". The context of the card is current, or NULL memory counts are left out. */
 int leat_cuda_fail(const struct leat_cuda *cuda, leat_cu_result code, const char *what, struct leat_error *error);
+/* The same of a call that was to pin `bytes` of the host's memory. */
+int leat_cuda_fail_pinning(const struct leat_cuda *cuda, leat_cu_result code, uint64_t bytes, struct leat_error *error);
 
 /* Loads a library: the file that the variable names, or the first of `files` that there is. NULL: error `how`, a text
  * for the dynamic linker's, is set. */

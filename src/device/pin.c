@@ -7,7 +7,6 @@
  */
 #include "device/pin.h"
 
-#include <inttypes.h>
 #include <pthread.h>
 
 #include "base/alloc.h"
@@ -137,11 +136,7 @@ static int pin_region(void *user, void *memory, uint64_t bytes, struct leat_erro
         return rc;
     const leat_cu_result code = card->cuda->cuMemHostRegister_v2(memory, bytes, LEAT_CU_HOST_PORTABLE);
     leat_card_leave(card);
-    return code ? leat_fail(error, LEAT_E_NOMEM,
-                            "the driver refuses to pin %" PRIu64 " bytes for batches (CUDA error %d): free memory, or "
-                            "raise the limit of locked memory (ulimit -l; in a container: --ulimit memlock=-1)",
-                            bytes, code)
-                : LEAT_OK;
+    return code ? leat_cuda_fail_pinning(card->cuda, code, bytes, error) : LEAT_OK;
 }
 
 static void unpin_region(void *user, void *memory)

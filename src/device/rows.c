@@ -102,10 +102,7 @@ static int allocate(struct leat_device_rows *r, uint64_t bytes, void **out, leat
     const struct leat_cuda *cuda = r->card->cuda;
     leat_cu_result code = cuda->cuMemHostAlloc(out, bytes, LEAT_CU_HOST_PORTABLE | LEAT_CU_HOST_MAPPED);
     if (code)
-        return leat_fail(error, LEAT_E_NOMEM,
-                         "the driver refuses %" PRIu64 " bytes of pinned memory (CUDA error %d): free memory, or raise "
-                         "the limit of locked memory (ulimit -l; in a container: --ulimit memlock=-1)",
-                         bytes, code);
+        return leat_cuda_fail_pinning(cuda, code, bytes, error);
     if ((code = cuda->cuMemHostGetDevicePointer_v2(at, *out, 0))) {
         cuda->cuMemFreeHost(*out);
         *out = NULL;

@@ -36,6 +36,13 @@ def test_a_part_that_fails_or_hangs_has_told_what_it_had(tmp_path: Path) -> None
     assert late["status"] == "out of time" and late["records"] == failed["records"] == [{"bytes": 64}]
 
 
+def test_tests_that_are_ended_have_told_which_passed() -> None:
+    ended = "tests/test_card.py::test_a[cpu] PASSED [ 1%]\ntests/test_card.py::test_b FAILED [ 2%]\ntests/test_"
+    assert gpu.test_counts(ended) == [{"passed": 1, "failed": 1}]
+    assert gpu.test_counts(f"{ended}\n== 3 passed, 1 skipped in 2.00s ==") == [{"passed": 3, "skipped": 1}]
+    assert gpu.test_counts("") == gpu.test_counts("no tests") == []
+
+
 def test_a_part_for_which_no_time_is_left_is_named(tmp_path: Path) -> None:
     results = {p.name: gpu.run_part(p, tmp_path, 1) for p in gpu.parts(card=True)}
     assert list(results) == PARTS
@@ -83,7 +90,8 @@ def test_the_line_of_a_recipe_has_all_that_it_told() -> None:
 
 
 def test_a_skipped_test_and_a_missed_aim_are_said_where_a_card_is() -> None:
-    rows = {"bytes": 1024, "gb_s": {"leat": 45.0, "pinned copy": 20.0}, "leat_over": {"pinned copy": [2, 2.25, 3]}}
+    rows = {"bytes": 1024, "leat_over": {"pinned copy": [2, 2.25, 3]}}
+    rows["gb_s"] = {"leat": 45.0, "pinned copy": 20.0, "leat, ids there": 50.0}
     steps = [{"way": f"decoded {by}, alone", "photos_per_s": n} for by, n in RATES.items()]
     waits = [{"way": "leat, on the card", "idle": 0.004}, {"way": "torch", "idle": 0.5}]
     waits.append({"way": "pixels, alone", "idle": None, "of_link": 0.9})
@@ -98,6 +106,7 @@ def test_a_skipped_test_and_a_missed_aim_are_said_where_a_card_is() -> None:
     assert gpu.aims(results) == [
         ("rows of 1024 B: 2.25x the copy, at least 1.5x", True),
         ("rows of 1024 B: 82% of the link, at least 90%", False),
+        ("rows of 1024 B, ids there: 91% of the link, at least 90%", True),
         ("features of neighbours: 50% less time, at least 40%", True),
         ("decoding on the card: 90,000 photos/s, at least 100,000", False),
         ("decoding on the card: 22.5x one core, at least 20x", True),
@@ -106,7 +115,7 @@ def test_a_skipped_test_and_a_missed_aim_are_said_where_a_card_is() -> None:
         ("4 trainings of one port: 1.50x the time of one, at most 1.05x", False),
         ("4 trainings of one port: 1.02x the bytes of one over the link, at most 1.1x", True),
     ]
-    assert gpu.verdict(results, card=True) == (0, "verdict: all ran and passed; 5 of 9 aims are reached")
+    assert gpu.verdict(results, card=True) == (0, "verdict: all ran and passed; 6 of 10 aims are reached")
     results["tests"]["records"] = [{"passed": 9, "skipped": 1}]
     assert gpu.verdict(results, card=True) == (1, "verdict: 1 tests skipped")
 

@@ -260,6 +260,13 @@ def standin(driver: Path) -> tuple[Any, Any]:
     return library, library.standin_state().contents
 
 
+def done(library: Any) -> None:
+    """Has the card do all that it was asked for."""
+    library.cuCtxPushCurrent_v2(None)
+    assert library.cuCtxSynchronize() == 0
+    library.cuCtxPopCurrent_v2(ctypes.byref(ctypes.c_void_p()))
+
+
 def test_images_of_open_size_are_copied_before_their_memory_is_used_again(driver: Path, photos: Any) -> None:
     outputs = {"image": leat.Out("image", [ops.Decode(), ops.RandomHorizontalFlip()], stack="list")}
     options: dict[str, Any] = {"batch_size": 4, "outputs": outputs, "shuffle": True, "yields": "tuple"}
@@ -272,12 +279,28 @@ def test_images_of_open_size_are_copied_before_their_memory_is_used_again(driver
         try:
             seen = [image for _ in passes for (images,) in there for image in images]
             there.close()
-            library.cuCtxPushCurrent_v2(None)
-            assert library.cuCtxSynchronize() == 0
-            library.cuCtxPopCurrent_v2(ctypes.byref(ctypes.c_void_p()))
+            done(library)
         finally:
             state.later, state.slow_ms = False, 0
         assert all(torch.equal(a, b) for a, b in zip(seen, wanted, strict=True))
+
+
+def test_after_an_error_the_next_photos_wait_until_the_card_has_what_it_was_sent(driver: Path, fast: Any) -> None:
+    options: dict[str, Any] = {"batch_size": 8, "outputs": {"image": CHAINS["float32"]}, "shuffle": True}
+    wanted = leat.Loader(fast, **options).batch_at(0, 3)
+    library, state = standin(driver)
+    with leat.Loader(fast, **options, device="cuda", prefetch=0) as there:
+        state.later = True  # which the stand-in ends with, if what it has still to copy changes
+        state.fails, state.code = b"cuLaunchKernel", 1
+        try:
+            with pytest.raises(OSError, match="does not decode photos"):
+                there.batch_at(0, 1)
+            state.fails = None
+            found = there.batch_at(0, 3)
+            done(library)
+        finally:
+            state.later, state.fails = False, None
+        same(found, wanted)
 
 
 def test_threads_may_share_an_iterator(driver: Path, photos: Any) -> None:

@@ -136,4 +136,25 @@ MUTATIONS = [
         "return o->at ? o->at + m->at : 0;",
         ("c:device/batches",),
     ),
+    Mutation(
+        "a card goes where the ends of rows lead that were changed on the way",
+        "src/device/kernels/photo_rows.cu.h",
+        "const bool inside = begin <= end && end <= photo->bytes - LEAT_CARD_PADDING - ends;",
+        "const bool inside = begin <= end;",
+        ("c:device/photo",),
+    ),
+    Mutation(
+        "what decodes photos is changed after an error while the card is still sent it",
+        "src/device/batches.c",
+        "if (!code) /* after an error too",
+        "if (!code && !rc) /* after an error too",
+        ("py:test_on_card.py",),
+    ),
+    Mutation(
+        "a batch on the host is handed out before its copy is there",
+        "python/leat/loading/batch.py",
+        'non_blocking &= device.type != "cpu"',
+        "non_blocking &= True",
+        ("py:test_batch.py",),
+    ),
 ]

@@ -61,20 +61,28 @@ def card_of(device: Any) -> Card | None:
         raise ValueError(f"device is 'cpu', 'cuda' or 'cuda:N', not {device!r}")
     import torch
 
-    if not (torch.version.cuda and torch.cuda.is_available()):
-        raise RuntimeError("PyTorch sees no CUDA card (torch.cuda.is_available() is False): device='cpu' gathers here")
+    if not torch.version.cuda:
+        raise RuntimeError(
+            f"PyTorch {torch.__version__} is built without CUDA: install one with it, or say device='cpu'"
+        )
+    if not torch.cuda.is_available():
+        raise RuntimeError(
+            "PyTorch sees no CUDA card (torch.cuda.is_available() is False): nvidia-smi shows whether its driver runs, "
+            "CUDA_VISIBLE_DEVICES may hide it; or say device='cpu'"
+        )
     return Card(int(number) if number else torch.cuda.current_device())
 
 
 def nvrtc_path() -> str | None:
-    """NVRTC in the packages that are installed; None: the system may have it. One of PyTorch's own version of CUDA is
-    preferred: the driver then knows what it makes."""
+    """NVRTC in the packages that are installed, of pip or of conda; None: the system may have it. One of PyTorch's own
+    version of CUDA is preferred: the driver then knows what it makes."""
     spec = importlib.util.find_spec("nvidia")
     torch: Any = sys.modules.get("torch")
     cuda = getattr(getattr(torch, "version", None), "cuda", None)
     found: dict[int, str] = {}
-    for folder in (spec.submodule_search_locations or []) if spec else []:
-        for path in Path(folder).glob("*/lib/libnvrtc.so.*"):
+    pip = (spec.submodule_search_locations or []) if spec else []
+    for folder, pattern in [*((folder, "*/lib/libnvrtc.so.*") for folder in pip), (sys.prefix, "lib/libnvrtc.so.*")]:
+        for path in Path(folder).glob(pattern):
             if number := re.fullmatch(r"libnvrtc\.so\.(\d+)(\.\d+)*", path.name):
                 found.setdefault(int(number[1]), str(path))
     wanted = int(cuda.split(".")[0]) if cuda else 0

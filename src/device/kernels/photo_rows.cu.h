@@ -4,7 +4,8 @@
  *     heads | dc bits | mask bytes | signs | class bits A | class bits B | nibbles | bytes | words
  *
  * The length of each follows from those before, so all are counted up to the row's end, which must be where they end.
- * Then blocks are counted one by one, so that a later thread can begin at any of them.
+ * Then blocks are counted one by one, so that a later thread can begin at any of them. All bytes may be any: a batch
+ * that is given up is copied from memory that others have by then, and decoded all the same.
  */
 #include "device/kernels/photo.cu.h"
 
@@ -85,10 +86,12 @@ KERNEL_FUNCTION void photo_rows(struct leat_photo_args a)
         struct leat_card_block *blocks = (struct leat_card_block *)(s.scratch + photo->blocks_at);
         blocks = made ? blocks + plane->first + down * plane->w : 0;
 
-        const u32 begin = i ? photo_word(s.data + 4 * (i - 1)) : 0, length = photo_word(s.data + 4 * i) - begin;
-        struct leat_card_row at = {0, 0, 0, 0, 0, 0, 0, 4 * photo->n_rows + begin};
+        const u32 begin = i ? photo_word(s.data + 4 * (i - 1)) : 0, end = photo_word(s.data + 4 * i),
+                  ends = 4 * photo->n_rows;
+        const bool inside = begin <= end && end <= photo->bytes - LEAT_CARD_PADDING - ends;
+        struct leat_card_row at = {0, 0, 0, 0, 0, 0, 0, inside ? ends + begin : ends};
         const u8 *row = s.data + at.begin;
-        const bool fits = rows_locate(row, length, plane->blocks_w, &at);
+        const bool fits = inside && rows_locate(row, end - begin, plane->blocks_w, &at);
         if (!fits || !rows_count(row, &at, plane, blocks))
             kernel_publish(a.faults + s.number, 1 + photo->mcu_y * photo->rows_per_mcu + i);
         const struct leat_card_block none = {0, 0, 0, 0, 0, 0, 0};

@@ -365,7 +365,7 @@ struct event {
 struct op {
     enum { LAUNCH, COPY, RECORD, WAIT } kind;
     struct launch launch;
-    void *to, *from, *snapshot;
+    void *to, *from, *snapshot; /* the last: of what is copied, as it was */
     size_t bytes;
     struct event *event;
     u64 number; /* of the record, */
@@ -412,6 +412,8 @@ static void run_one(struct stream *s)
         run(&op.launch);
         break;
     case COPY:
+        if (op.snapshot && op.from != op.snapshot && memcmp(op.from, op.snapshot, op.bytes))
+            abort(); /* it was used again before it was copied */
         copy_beside(op.to, op.from, op.bytes);
         free(op.snapshot);
         break;
@@ -738,13 +740,17 @@ leat_cu_result cuMemcpyHtoDAsync_v2(leat_cu_memory to, const void *from, size_t 
     const struct range *range = range_of(from, bytes);
     const bool whole =
         range && (const uint8_t *)from >= range->begin && (const uint8_t *)from + bytes <= range->begin + range->bytes;
+    const bool allocated = range && range->allocated;
     pthread_mutex_unlock(&lock);
     if ((range && !whole) || !on_card(op.to, bytes)) /* a driver refuses copies over the border of what is pinned */
         return LEAT_CU_INVALID_VALUE;
+    if (!range || allocated) {
+        op.snapshot = malloc(bytes + 1);
+        memcpy(op.snapshot, from, bytes);
+    }
     if (!range) { /* memory that is not pinned is read at once */
         __atomic_fetch_add(&state.unpinned_bytes, bytes, __ATOMIC_RELAXED);
-        op.from = op.snapshot = malloc(bytes + 1);
-        memcpy(op.snapshot, from, bytes);
+        op.from = op.snapshot;
     }
     __atomic_fetch_add(&state.copied_bytes, bytes, __ATOMIC_RELAXED);
     return add(stream, op);

@@ -355,6 +355,9 @@ TEST(memory_that_is_not_pinned_and_copies_that_fail_are_errors)
     TELL(code, LEAT_CU_OUT_OF_MEMORY);
     assert_int_equal(leat_loader_open(dataset, &o, &loader, &error), LEAT_E_NOMEM);
     says("ulimit -l");
+    TELL(code, 719);
+    assert_int_equal(leat_loader_open(dataset, &o, &loader, &error), LEAT_E_IO);
+    says("context is lost");
     TELL(fails, NULL);
     struct job j = begin(2, 1);
     struct leat_batch *b = test_next(j.loader, j.iteration);

@@ -474,6 +474,32 @@ TEST(a_row_that_is_cut_or_goes_on_is_a_fault)
     free(photo.data);
 }
 
+TEST(bytes_that_change_on_their_way_are_pixels_or_a_fault_and_lead_nowhere_else)
+{
+    const unsigned n = test_full() ? 20000 : 800;
+    unsigned broken = 0;
+    struct photo photo = pack(make_photo(&kinds[4], BASELINE, 61, 50, 85, 0));
+    const struct leat_card_view view = whole(61, 50);
+    for (unsigned i = 0; i < n; i++) {
+        struct leat_card_photo card;
+        struct leat_card_source source;
+        assert_ok(leat_card_plan(photo.data, photo.length, &view, &card, &source, &error));
+        uint8_t *bytes = photo_add(&batch, &card);
+        leat_card_write(&card, &source, bytes);
+        const uint64_t among = i % 2 ? 4 * card.n_rows : card.bytes; /* the ends of rows too */
+        for (unsigned k = 0; k < 1 + i % 5; k++)
+            bytes[leat_draw_below(6, 16 * i + k, among)] = (uint8_t)leat_draw_below(7, 16 * i + k, 256);
+        if (i % 16 == 0)
+            memset(bytes, i % 32 ? 0xff : 0x80, card.bytes);
+        batch.alone = true;
+        photo_run(&batch); /* behind the photo memory ends */
+        broken += batch.faults[0] != 0;
+        photo_batch_destroy(&batch);
+    }
+    assert_true(broken > n / 2 && broken < n);
+    free(photo.data);
+}
+
 TEST(a_coefficient_64_is_a_fault_where_its_block_is_needed)
 {
     struct photo photo = made_of(fill_classes, 3, 1);

@@ -122,6 +122,18 @@ TEST_CARD(a_driver_that_is_missing_old_or_broken_is_an_error_that_says_so)
     standin->code = 803;
     assert_int_equal(open_fails(&o), LEAT_E_UNSUPPORTED);
     says("different versions");
+    static const struct {
+        int code, status;
+        const char *text;
+    } others[] = {{3, LEAT_E_FORKED, "start such processes by spawn"},
+                  {34, LEAT_E_UNSUPPORTED, "out of LD_LIBRARY_PATH"},
+                  {802, LEAT_E_UNSUPPORTED, "nvidia-fabricmanager"},
+                  {804, LEAT_E_UNSUPPORTED, "cuda-compat"}};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        standin->code = others[i].code;
+        assert_int_equal(open_fails(&o), others[i].status);
+        says(others[i].text);
+    }
 }
 
 TEST_CARD(a_card_that_is_missing_or_taken_is_an_error_that_says_so)
