@@ -168,6 +168,9 @@ def test_options_of_events_are_no_options_of_others(tmp_path: Path) -> None:
         leat.open(tmp_path / "a.txt", format="events", features=np.ones((1, 2)))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="sort is for files of events"):
         leat.open(tmp_path / "a.parquet", sort=True)
+    for others in ({"block": 8}, {"classes": ["a"]}, {"annotations": "a.json"}, {"masks": "m"}, {"documents": "file"}):
+        with pytest.raises(ValueError, match=f"is of parquet, and {next(iter(others))} does nothing there"):
+            leat.open(tmp_path / "a.parquet", **others)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="sort is True or False"):
         leat.open(path, sort="no")  # type: ignore[arg-type]
 
