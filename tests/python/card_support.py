@@ -26,12 +26,12 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@contextmanager
-def standin_driver(folder: Path) -> Iterator[Path]:
-    """A driver and a compiler, whose cards have the host's memory; its library. A process has one driver: where a card
-    is, tests of its own use that."""
-    if card.card_of(None) is not None:
-        pytest.skip("a card is here")
+_drivers: list[Path] = []  # of this process, which loads one: none, or one
+
+
+def _driver(folder: Path) -> Path:
+    if _drivers:
+        return _drivers[0]
     path = folder / "libcuda.so"
     compiler = shlex.split(os.environ.get("CC") or shutil.which("cc") or "gcc")
     flags = [
@@ -45,6 +45,17 @@ def standin_driver(folder: Path) -> Iterator[Path]:
         f"-I{ROOT / 'src'}",
     ]
     subprocess.run([*compiler, *flags, ROOT / "tests/c/device/standin.c", "-o", path], check=True)
+    _drivers.append(path)
+    return path
+
+
+@contextmanager
+def standin_driver(folder: Path) -> Iterator[Path]:
+    """A driver and a compiler, whose cards have the host's memory; its library. A process has one driver: where a card
+    is, tests of its own use that."""
+    if card.card_of(None) is not None:
+        pytest.skip("a card is here")
+    path = _driver(folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LEAT_LIBCUDA", str(path))
         patch.setenv("LEAT_LIBNVRTC", str(path))
