@@ -1,22 +1,28 @@
-"""What bench/device_photos.py and bench/device_jobs.py do on a card, for which tests/c/device/standin.c stands."""
+"""What tools/gpu.sh measures on a card, for which tests/c/device/standin.c stands."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import json
 import queue
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from card_support import standin_card
+from card_support import OnHost, standin_card
 
 import leat
+from leat.device import table
 
-pytest.importorskip("torch")
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
+torch: Any = pytest.importorskip("torch")
+for folder in ("bench", "examples", "tools"):
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2] / folder))
+gpu: Any = pytest.importorskip("gpu")
 jobs: Any = pytest.importorskip("device_jobs")
 bench: Any = pytest.importorskip("device_photos")
 PIXELS = 224 * 224 * 3
@@ -65,3 +71,137 @@ def test_several_trainings_are_compared_with_one() -> None:
     one, four = {"link_bytes": 150.0, "photos_per_s": 1000.0}, {"link_bytes": 40.0, "photos_per_s": 2000.0}
     assert jobs.of_one(four, 4, one)["of_one"] == {"bytes": pytest.approx(16 / 15), "time": 2.0}
     assert jobs.of_one(four, 4, {}) == jobs.of_one({"failed": "why"}, 4, one) == {}
+
+
+# --- all of them as on a card: PyTorch's calls of one are taken to the processor --------------------------------------
+class Taken(torch.overrides.TorchFunctionMode):  # type: ignore[misc]
+    """What goes to a card stays here."""
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if function.__name__ == "pin_memory":
+            return args[0]
+        kwargs = {name: here(value) for name, value in (kwargs or {}).items() if name != "pin_memory"}
+        return function(*map(here, args), **kwargs)
+
+
+def here(value: Any) -> Any:
+    return "cpu" if isinstance(value, (str, torch.device)) and str(value).startswith("cuda") else value
+
+
+class Event:
+    def __init__(self, timed: bool = False) -> None:
+        self.at = time.perf_counter()
+
+    def synchronize(self) -> None: ...
+
+    def elapsed_time(self, end: Event) -> float:
+        return 1e3 * (end.at - self.at)
+
+
+class Stream:
+    def record_event(self, event: Event | None = None) -> Event:
+        return Event()
+
+    def wait_event(self, event: Event) -> None: ...
+
+
+class Thread(threading.Thread):
+    """In the place of a process."""
+
+    def __init__(self, target: Any, args: Any, daemon: bool) -> None:
+        super().__init__(target=target, args=args, daemon=daemon)
+        self.folder = args[1].folder
+
+    def run(self) -> None:
+        with Taken():
+            super().run()
+
+    def kill(self) -> None:
+        with contextlib.suppress(OSError):
+            leat.ports.stop(jobs.PORT, folder=self.folder)
+
+
+@pytest.fixture
+def pretended(given: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    def few(folder: Path, different: int, times: int, *forms: Any) -> Any:
+        return gpu.write_photos(folder, 8, 4, *forms)
+
+    def small(device: str, widths: tuple[int, ...] = (), shrunk: int = 1) -> Any:
+        return training(device, (16,), 4)
+
+    training = bench.training
+    for name, value in {
+        "is_available": lambda: True,
+        "synchronize": lambda: None,
+        "get_device_name": lambda: "none",
+        "current_stream": Stream,
+        "Stream": Stream,
+        "Event": Event,
+        "stream": lambda stream: contextlib.nullcontext(),
+    }.items():
+        monkeypatch.setattr(torch.cuda, name, value)
+    monkeypatch.setattr(torch.Tensor, "record_stream", lambda tensor, stream: None)
+    monkeypatch.setattr(table, "card_of", lambda device: OnHost(0))
+    monkeypatch.setattr(table, "nvrtc_path", lambda: None)
+    monkeypatch.setattr(bench, "write_photos", few)
+    for module in (bench, jobs):
+        monkeypatch.setattr(module, "training", small)
+    kinds = {"Barrier": threading.Barrier, "Event": threading.Event, "Queue": queue.Queue, "Process": Thread}
+    monkeypatch.setattr(jobs.multiprocessing, "get_context", lambda how: argparse.Namespace(**kinds))
+    threads = torch.get_num_threads()
+    with Taken():
+        yield
+    torch.set_num_threads(threads)
+
+
+def told(module: Any, capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, Any]]:
+    """What a program prints as lines of JSON."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["program", *words])
+        assert not module.main()
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines() if line.startswith("{")]
+
+
+@pytest.mark.usefixtures("pretended")
+def test_rows_are_measured_as_on_a_card(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--device", "cuda", "--mib", "1", "--out-mib", "1", "--rounds", "2", "--json"]
+    link, *found = told(pytest.importorskip("device_rows"), capsys, *words)
+    assert link["link_gb_s"] > 0 and [r["bytes"] for r in found] == [64, 128, 256, 512, 1000, 1024, 4096]
+    assert all(set(r["gb_s"]) == {"leat", "pinned copy", "leat, ids there"} for r in found)
+
+
+@pytest.mark.usefixtures("pretended")
+@pytest.mark.filterwarnings("ignore:'pin_memory' argument is set")
+@pytest.mark.shard("whole")  # 10 s
+def test_photos_are_measured_as_on_a_card(capsys: pytest.CaptureFixture[str]) -> None:
+    plain, *found = told(bench, capsys, "--seconds", "0.01", "--batch", "4", "--workers", "1")
+    assert plain["plain_copy_gb_s"] > 0 and [r["way"] for r in found] == list(bench.WAYS)
+    for r in found:
+        assert r["photos_per_s"] > 0 if r["way"] not in gpu.COMPARED else "absent" in r, r
+    rates = {r["way"]: r for r in found}
+    assert "decoded" in rates["leat, decoded on the card"] and rates["pixels, alone"]["of_link"] > 0
+
+
+@pytest.mark.usefixtures("pretended")
+@pytest.mark.shard("whole")  # 10 s
+def test_trainings_are_measured_as_on_a_card(capsys: pytest.CaptureFixture[str]) -> None:
+    found = told(jobs, capsys, "--seconds", "0.1", "--batch", "4", "--jobs", "2", "--cores", "2")
+    assert [(r["way"], r["jobs"]) for r in found] == [(jobs.ONE_THERE, 1), *((way, 2) for way in jobs.WAYS)]
+    assert all(r["photos_per_s"] > 0 for r in found) and found[1]["of_one"]["bytes"] > 0
+    assert found[1]["shared_bytes"] > 0
+
+
+@pytest.mark.usefixtures("pretended")
+@pytest.mark.shard("whole")  # 20 s
+@pytest.mark.parametrize("name", gpu.RECIPES)
+def test_recipes_run_as_on_a_card(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert told(pytest.importorskip("recipes"), capsys, name, "--device", "cuda", "--size", "tiny")
+
+
+@pytest.mark.usefixtures("pretended")
+def test_features_of_neighbours_run_as_on_a_card(capsys: pytest.CaptureFixture[str]) -> None:
+    features = pytest.importorskip("graph_features")
+    x = features.random_graph(500)
+    assert features.compare(x, 2, "cuda")
+    found = gpu.feature_seconds(capsys.readouterr().out)
+    assert set(found[0]) == {"plain torch", "leat"}
