@@ -59,6 +59,17 @@ def test_batches_that_are_held_keep_their_values_while_others_come(photos: Any) 
             assert torch.equal(image.cpu(), batch["image"])
 
 
+def test_batches_that_are_given_up_on_their_way_disturb_nothing(photos: Any) -> None:
+    options: dict[str, Any] = {"shuffle": True, "outputs": {"image": CHAINS["float32"]}, "framework": "torch"}
+    with leat.Loader(photos, 8, **options, device="cuda", prefetch=4) as there:
+        for turn in range(60):
+            next(iter(there))
+            there.set_batch_size(5 + turn % 4)
+    with leat.Loader(photos, 8, **options, device="cuda", prefetch=4) as there:
+        for found, wanted in zip(there, leat.Loader(photos, 8, **options), strict=True):
+            check(found, wanted)
+
+
 def test_a_card_without_memory_has_fewer_batches_ahead_and_then_says_how_much_is_free() -> None:
     rows = np.arange(48 * MIB, dtype=np.float32).reshape(48, MIB)  # batches of 16 MiB
     data = leat.from_arrays(x=rows)

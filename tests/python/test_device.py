@@ -75,6 +75,13 @@ def test_ids_of_another_type_are_refused(device: str, ids: Any) -> None:
         leat.device.rows(features())[ids]
 
 
+def test_ids_of_another_type_are_refused_of_a_tensor_too(device: str) -> None:
+    torch = pytest.importorskip("torch")
+    for dtype in (torch.bfloat16, torch.bool, torch.uint8):
+        with pytest.raises(TypeError, match=f"ids are int64 or int32, not {dtype}"):
+            leat.device.rows(features())[torch.ones(1, dtype=dtype)]
+
+
 def test_ids_on_the_card_that_are_no_rows_are_said_at_the_next_synchronisation(
     driver: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -163,8 +163,7 @@ class Rows(Closing):
             if is_tensor(ids) and ids.device.type != "cpu":
                 raise TypeError(f"ids are on {ids.device}, and these rows are gathered by {card.name}")
             return self._gathered_in_parts(core, card, _checked(ids), stream)
-        if str(ids.dtype) not in ("torch.int64", "torch.int32"):
-            raise TypeError(f"ids are int64 or int32, not {ids.dtype}")
+        _check_kind(ids)
         ids = ids.contiguous()
         out = card.empty(tuple(ids.shape) + self.shape[1:], self.dtype)
         if out.numel():
@@ -198,8 +197,15 @@ class Rows(Closing):
             core.check(self._card.stream(), True)
 
 
+def _check_kind(ids: Any) -> None:
+    if str(ids.dtype) not in ("torch.int64", "torch.int32"):
+        raise TypeError(f"ids are int64 or int32, not {ids.dtype}")
+
+
 def _checked(ids: Any) -> Array:
     """Ids that are here, as a contiguous array of int64 or int32."""
+    if is_tensor(ids):
+        _check_kind(ids)  # of some PyTorch makes no array
     made = ids.detach().numpy() if is_tensor(ids) else np.asarray(ids)
     if made.size == 0 and made.dtype == np.float64 and not isinstance(ids, np.ndarray):  # an empty list
         made = made.astype(np.int64)
