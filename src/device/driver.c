@@ -90,8 +90,10 @@ int leat_cuda_fail(const struct leat_cuda *c, leat_cu_result code, const char *w
         text = "unknown error";
     size_t free = 0, total = 0;
     if (code == LEAT_CU_OUT_OF_MEMORY && !c->cuMemGetInfo_v2(&free, &total))
-        return leat_fail(error, LEAT_E_NOMEM, "%s: out of memory: %zu of the card's %zu bytes are free", what, free,
-                         total);
+        return leat_fail(error, LEAT_E_NOMEM,
+                         "%s: out of memory: %zu of the card's %zu bytes are free (PyTorch gives back what it only "
+                         "caches by torch.cuda.empty_cache())",
+                         what, free, total);
     for (size_t i = 0; i < sizeof advice / sizeof *advice; i++)
         if (advice[i].code == code)
             return leat_fail(error, advice[i].status, "%s: %s (CUDA error %d)%s%s", what, text, code,

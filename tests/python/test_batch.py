@@ -15,6 +15,7 @@ import pytest
 from dtypes import DTYPES
 
 import leat
+from leat.loading.batch import _ragged
 
 torch: Any = pytest.importorskip("torch")
 
@@ -210,6 +211,11 @@ def test_copies_to_the_host_are_there_as_to_returns(mixed: Path) -> None:
         with Seen():
             batch.to(device, out={"vector": torch.empty_like(batch["vector"], device=device)})
     assert waits == [{True}, {False}]  # PyTorch copies from a card to the host without waiting too, if it is told so
+
+
+def test_offsets_of_rows_that_are_put_together_lie_beside_their_values() -> None:
+    rows = [torch.empty(n, 2, device="meta") for n in (2, 1)]
+    assert _ragged(torch.cat(rows), rows).offsets.device.type == "meta"
 
 
 def test_to_takes_a_device_and_no_dtype(records: Path) -> None:

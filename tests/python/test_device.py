@@ -287,6 +287,8 @@ def test_the_compiler_is_found_among_the_packages(tmp_path: Path, monkeypatch: p
     monkeypatch.setitem(card.sys.modules, "torch", None)
     assert card.nvrtc_path() == str(tmp_path / "nvidia/cuda_nvrtc/lib/libnvrtc.so.12")
     (tmp_path / "lib").mkdir()
-    (tmp_path / "lib" / "libnvrtc.so.11.8.89").touch()  # as conda has it
+    (tmp_path / "lib" / "libnvrtc.so.11.8.89").touch()
     monkeypatch.setattr(card.sys, "prefix", str(tmp_path))
+    assert card.nvrtc_path() == str(tmp_path / "nvidia/cuda_nvrtc/lib/libnvrtc.so.12")
+    (tmp_path / "conda-meta").mkdir()
     assert card.nvrtc_path() == str(tmp_path / "lib/libnvrtc.so.11.8.89")

@@ -80,9 +80,10 @@ def nvrtc_path() -> str | None:
     torch: Any = sys.modules.get("torch")
     cuda = getattr(getattr(torch, "version", None), "cuda", None)
     found: dict[int, str] = {}
-    pip = (spec.submodule_search_locations or []) if spec else []
-    for folder, pattern in [*((folder, "*/lib/libnvrtc.so.*") for folder in pip), (sys.prefix, "lib/libnvrtc.so.*")]:
-        for path in Path(folder).glob(pattern):
+    places = [(Path(folder), "*/lib") for folder in (spec.submodule_search_locations or [])] if spec else []
+    conda = Path(sys.prefix)
+    for folder, inside in [*places, (conda, "lib")] if (conda / "conda-meta").is_dir() else places:
+        for path in folder.glob(f"{inside}/libnvrtc.so.*"):
             if number := re.fullmatch(r"libnvrtc\.so\.(\d+)(\.\d+)*", path.name):
                 found.setdefault(int(number[1]), str(path))
     wanted = int(cuda.split(".")[0]) if cuda else 0
