@@ -177,7 +177,7 @@ def test_photos_are_measured_as_on_a_card(capsys: pytest.CaptureFixture[str]) ->
     plain, *found = told(bench, capsys, "--seconds", "0.01", "--batch", "4", "--workers", "1")
     assert plain["plain_copy_gb_s"] > 0 and [r["way"] for r in found] == list(bench.WAYS)
     for r in found:
-        assert r["photos_per_s"] > 0 if r["way"] not in gpu.COMPARED else "absent" in r, r
+        assert r["photos_per_s"] > 0 if r["way"] not in ("DALI", "nvJPEG") else "absent" in r, r
     rates = {r["way"]: r for r in found}
     assert "decoded" in rates["leat, decoded on the card"] and rates["pixels, alone"]["of_link"] > 0
 
