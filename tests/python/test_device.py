@@ -276,6 +276,13 @@ def test_without_a_card_the_processor_gathers_and_asking_for_one_is_an_error() -
         leat.device.rows(features(), dtype="int8")
 
 
+def test_without_pytorch_a_card_is_an_error_that_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(card.sys.modules, "torch", None)
+    with pytest.raises(ImportError, match="device='cuda' needs PyTorch: pip install torch, or say device='cpu'"):
+        leat.device.rows(features(), device="cuda")
+    assert leat.device.rows(features()).device == "cpu"
+
+
 def test_the_compiler_is_found_among_the_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("cuda_nvrtc/lib/libnvrtc.so.12", "cuda_nvrtc/lib/libnvrtc.alt.so.12", "cu13/lib/libnvrtc.so.13"):
         file = tmp_path / "nvidia" / name

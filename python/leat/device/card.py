@@ -59,7 +59,10 @@ def card_of(device: Any) -> Card | None:
         return None
     if kind != "cuda" or not re.fullmatch(r"\d*", number):
         raise ValueError(f"device is 'cpu', 'cuda' or 'cuda:N', not {device!r}")
-    import torch
+    try:
+        import torch
+    except ImportError as e:
+        raise ImportError(f"device={device!r} needs PyTorch: pip install torch, or say device='cpu'") from e
 
     if not torch.version.cuda:
         raise RuntimeError(
