@@ -199,6 +199,7 @@ def test_recipes_run_as_on_a_card(name: str, capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.usefixtures("pretended")
+@pytest.mark.shard("whole")  # 3 s
 def test_features_of_neighbours_run_as_on_a_card(capsys: pytest.CaptureFixture[str]) -> None:
     features = pytest.importorskip("graph_features")
     x = features.random_graph(500)
