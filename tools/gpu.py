@@ -421,7 +421,11 @@ def table(machine: Record, results: dict[str, Record], card: bool) -> list[str]:
     for part in parts(card):
         r = results[part.name]
         lines += ["", f"{part.title}: {r['status']}, {r['seconds']} s" + (f" ({r['reason']})" if "reason" in r else "")]
-        lines += [f"    {line}" for record in r["records"] for line in lines_of(part.name, record)]
+        for record in r["records"]:
+            try:
+                lines += [f"    {line}" for line in lines_of(part.name, record)]
+            except (KeyError, ValueError):  # a line of somebody else's
+                lines.append(f"    {json.dumps(record)}")
     return [*lines, "", energy_line(results["photos"]["records"])]
 
 

@@ -89,6 +89,18 @@ def test_the_line_of_a_recipe_has_all_that_it_told() -> None:
     ]
 
 
+def test_a_line_that_no_part_prints_is_in_the_table_as_it_is() -> None:
+    results: dict[str, gpu.Record] = {name: {"status": "passed", "seconds": 1.0, "records": []} for name in PARTS}
+    results["rows"]["records"] = [{"link_gb_s": 55.0}, {"warning": "of a library"}]
+    machine = dict.fromkeys(("leat", "card", "torch", "cuda", "numpy", "python", "cpu", "cores", "kernel"), "x")
+    lines = gpu.table(machine | {"memory_mib": 1, "driver": "1", "peers": {"DALI": False}}, results, card=True)
+    at = lines.index("rows by random ids: passed, 1.0 s")
+    assert lines[at + 1 : at + 3] == [
+        "    a copy of pinned memory: 55.00 GB/s",
+        '    {"warning": "of a library"}',
+    ]
+
+
 def test_a_skipped_test_and_a_missed_aim_are_said_where_a_card_is() -> None:
     rows = {"bytes": 1024, "leat_over": {"pinned copy": [2, 2.25, 3]}}
     rows["gb_s"] = {"leat": 45.0, "pinned copy": 20.0, "leat, ids there": 50.0}
