@@ -190,6 +190,30 @@ def hugging_face() -> Any:
     return datasets.Dataset.from_dict({"n": list(range(N))}).to_iterable_dataset(num_shards=4)
 
 
+def hugging_face_generated() -> Any:
+    """A shard has more than one batch, so that the first one behind a state changes the place in it alone."""
+    datasets = pytest.importorskip("datasets")
+    return datasets.IterableDataset.from_generator(_shards, gen_kwargs={"shards": list(range(2))})
+
+
+def _shards(shards: list[int]) -> Iterator[Any]:
+    for shard in shards:
+        yield from ({"n": 100 * shard + i} for i in range(9))
+
+
+def hugging_face_interleaved() -> Any:
+    """Its state says that it has ended, too."""
+    datasets = pytest.importorskip("datasets")
+    parts = [hugging_face_generated(), hugging_face_generated()]
+    return datasets.interleave_datasets(parts, probabilities=[0.3, 0.7], seed=1, stopping_strategy="all_exhausted")
+
+
+def hugging_face_joined() -> Any:
+    """Workers' states have another form than that of the whole."""
+    datasets = pytest.importorskip("datasets")
+    return datasets.concatenate_datasets([hugging_face_generated(), hugging_face()])
+
+
 def hugging_face_shuffled() -> Any:
     return hugging_face().shuffle(seed=3, buffer_size=1)
 
@@ -201,6 +225,9 @@ KINDS: dict[str, Callable[[], Any]] = {
     },
     "StatefulStream": lambda: StatefulStream([5, 0, 6]),
     "Hugging Face": hugging_face,
+    "Hugging Face, generated": hugging_face_generated,
+    "Hugging Face, interleaved": hugging_face_interleaved,
+    "Hugging Face, joined": hugging_face_joined,
     "Hugging Face, shuffled": hugging_face_shuffled,
 }
 
@@ -266,20 +293,23 @@ def test_a_resumed_run_can_be_cut_and_resumed_again(way: str) -> None:
     assert flat == list(itertools.chain(*whole))[: len(flat)] and len(flat) == 18
 
 
-class Over(UsesUp):
+class Over(IterableDataset):
     """Nothing brings it back from its end."""
+
+    def __init__(self) -> None:
+        self.at = [0]
 
     def __iter__(self) -> Iterator[Any]:
         own = share()
-        while self.at < len(own):
-            self.at += 1
-            yield own[self.at - 1]
+        while self.at[0] < len(own):
+            self.at[0] += 1
+            yield own[self.at[0] - 1]
 
     def state_dict(self) -> dict[str, Any]:
-        return {"at": self.at}
+        return {"at": self.at[0]}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.at = max(self.at, state["at"])
+        self.at[0] = max(self.at[0], state["at"])
 
 
 @pytest.mark.parametrize("way", ["here", "2 workers that persist"])

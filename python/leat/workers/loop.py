@@ -525,6 +525,8 @@ class Begins:
         self.before: Any = None  # [the state before this epoch]
         self.loaded: Any = None  # [the state that was loaded last]
         self.after: Any = None  # [the one after the first batch behind it]
+        self.given: dict[str, tuple[Any, Any]] = {}  # attributes that loading it has changed: before, and since
+        self.seen: dict[str, Any] = {}  # attributes before this epoch
 
     @staticmethod
     def of(dataset: Any) -> Begins:
@@ -543,6 +545,7 @@ class Begins:
             with contextlib.suppress(Exception):  # before it is iterated over, a data set may have none
                 self.before = [copy.deepcopy(dataset.state_dict())]
                 self.fresh = self.fresh if self.looked else self.before
+            self.seen = attributes(dataset)
         self.looked = True
 
     def load(self, dataset: Any, state: Any, within: bool) -> None:
@@ -553,16 +556,24 @@ class Begins:
         other = type(epoch) is int and getattr(dataset, "epoch", epoch) != epoch
         if within and other and hasattr(dataset, "set_epoch"):
             dataset.set_epoch(epoch)  # in another one it would pass over the state
+        before = attributes(dataset)
         dataset.load_state_dict(state)
+        self.seen = attributes(dataset)
+        for name, value in self.seen.items():
+            was, given = self.given.get(name, (_ABSENT, _ABSENT))
+            if before.get(name, _ABSENT) is not value:
+                self.given[name] = (was if before.get(name) is given else before.get(name, _ABSENT)), value
 
     def went_on(self, dataset: Any) -> None:
         """The first batch behind the loaded state is made."""
         self.after = [copy.deepcopy(dataset.state_dict())]
 
     def place(self) -> set[tuple[str, ...]]:
-        """The parts of a state that give the place in an epoch: those that the first batch has changed."""
-        loaded, after = values_in(self.loaded), values_in(self.after)
+        """The parts of a state that give the place in an epoch: those that the first batch has changed, and numbers,
+        such as that of a shard, that are not as at the start."""
+        fresh, loaded, after = map(values_in, (self.fresh, self.loaded, self.after))
         changed = {path for path in after if path not in loaded or not same(loaded[path], after[path])}
+        changed |= {path for path, value in after.items() if type(value) is int and fresh.get(path, value) != value}
         return {path for path in changed if path[-1] != "epoch"}
 
     def kept(self, dataset: Any) -> bool:
@@ -576,19 +587,42 @@ class Begins:
             return False  # states say nothing of the place, or the one that was loaded was that of the start
         return all(path in now and same(now[path], after[path]) for path in place)
 
+    def ungive(self, dataset: Any) -> bool:
+        """Gives attributes the values of before this epoch, and those that have what loading a state gave them, except
+        for the number of the epoch, the values of before that. False: there are none of these.
+        """
+        found = attributes(dataset)
+        kept = {n: was for n, (was, given) in self.given.items() if found.get(n) is given and n.strip("_") != "epoch"}
+        if kept:
+            dataset.__dict__.update(self.seen | kept)
+            for name in [name for name, was in kept.items() if was is _ABSENT]:
+                del dataset.__dict__[name]
+        return bool(kept)
+
+    def forget(self) -> None:
+        """No state is loaded any more."""
+        self.loaded = self.after = None
+        self.given = {}
+
     def take_back(self, dataset: Any) -> bool:
-        """Makes the data set as it was before a state was loaded, except for parts that do not give its place, such as
-        the number of the epoch. False: that is not known.
+        """Makes the data set as it was before a state was loaded, except for the number of the epoch. False: that is
+        not known.
         """
         if self.fresh is None:
             return False
-        fresh, before = values_in(self.fresh), values_in(self.before)
-        others = {path for path in fresh if path[-1] == "epoch"}
-        if self.after is not None and fresh.keys() == before.keys() == values_in(self.after).keys():
-            others = fresh.keys() - self.place()
-        dataset.load_state_dict(replaced(self.fresh, {path: before.get(path, fresh[path]) for path in others})[0])
-        self.loaded = self.after = None
+        before = values_in(self.before)
+        epochs = {path: value for path, value in before.items() if path[-1] == "epoch"}
+        dataset.load_state_dict(replaced(self.fresh, epochs)[0])
+        self.forget()
         return True
+
+
+_ABSENT = object()
+
+
+def attributes(of: Any) -> dict[str, Any]:
+    """The values of an object by name."""
+    return dict(getattr(of, "__dict__", {}))
 
 
 #: by the number of a data set, which may be equal to another, or have no hash
@@ -716,6 +750,12 @@ class _Stream(Iterator[Any]):
                 if not begins.kept(dataset):
                     return found
                 break
+        if begins.ungive(dataset):
+            with contextlib.suppress(StopIteration):
+                found = self._again()
+                if not begins.kept(dataset):
+                    begins.forget()
+                    return found
         if begins.take_back(dataset):
             return self._again()
         if not hasattr(dataset, "set_epoch"):
