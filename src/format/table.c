@@ -178,6 +178,11 @@ int leat_source_look(const char *path, bool *folder, uint8_t *head, size_t room,
     *n = file->size < room ? (size_t)file->size : room;
     rc = leat_io_read(file, 0, *n, head, error);
     leat_io_release(file);
+    static const char pointer[] = "version https://git-lfs";
+    if (!rc && *n >= sizeof pointer - 1 && !memcmp(head, pointer, sizeof pointer - 1))
+        rc = leat_fail_at(error, LEAT_E_FORMAT, path, 0,
+                          "%s is a pointer of Git LFS, and not the file that it stands for: fetch that by git lfs pull",
+                          path);
     return rc;
 }
 

@@ -220,3 +220,12 @@ def said(which: Set) -> list[list[str]]:
             kind = kind.dtype + ":" + ",".join("*" if n is None else str(n) for n in kind.shape)
         found.append(["--field", name if kind is None else f"{name}={kind}"])
     return found
+
+
+@pytest.mark.parametrize(
+    "end", ["tar", "npz", "safetensors", "jsonl", "leat", "fa", "parquet", "h5ad", "zarr", "arrow"]
+)
+def test_a_pointer_of_git_lfs_is_named(end: str, tmp_path: Path) -> None:
+    (tmp_path / f"a.{end}").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n")
+    with pytest.raises(leat.FormatError, match=rf"a\.{end} is a pointer of Git LFS.*git lfs pull"):
+        leat.open(tmp_path / f"a.{end}")

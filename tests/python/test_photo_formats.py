@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 from typing import Any
 
@@ -209,3 +210,19 @@ def test_a_folder_of_them_opens(tmp_path: Path) -> None:
 )
 def test_an_error_names_the_formats_that_leat_does_not_read(begin: bytes, what: str) -> None:
     assert decode(begin + bytes(100)).startswith(f"this looks like {what}, which leat does not read: convert it to PNG")
+
+
+@pytest.mark.parametrize(
+    ("begin", "what"),
+    [
+        (b"<!DOCTYPE html>404", "a web page or XML, which leat does not read: replace it,"),
+        (b'{"error": 404}', "JSON, which leat does not read: replace it,"),
+        (b"\x1f\x8b\x08\0", "a gzip file, which leat does not read: decompress it,"),
+        (
+            b"version https://git-lfs.github.com/spec/v1\n",
+            "a pointer of Git LFS, .*: fetch it by git lfs pull, or leave",
+        ),
+    ],
+)
+def test_what_is_no_picture_is_not_to_be_converted(begin: bytes, what: str) -> None:
+    assert re.match(f"this looks like {what}", decode(begin + bytes(100)))

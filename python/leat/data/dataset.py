@@ -701,6 +701,17 @@ def _refuse_folders(format: str, paths: list[str]) -> None:  # noqa: A002
         raise FormatError(f"{folder} is a folder, not a file of {format}: {told}")
 
 
+def _refuse_pointers(paths: list[str]) -> None:
+    for path in paths:
+        if os.path.isfile(path) and os.path.getsize(path) < 1024:
+            with builtins.open(path, "rb") as file:
+                if file.read(23) == b"version https://git-lfs":
+                    raise FormatError(
+                        f"{path} is a pointer of Git LFS, and not the file that it stands for: fetch that by git lfs "
+                        "pull"
+                    )
+
+
 def _names(classes: Sequence[str] | None) -> list[str] | None:
     names = None if classes is None else check.names("classes", classes)
     if names is not None and not names:
@@ -829,6 +840,7 @@ def open(  # noqa: A001
     for format_, paths in ((cells, files), (kind, tables), (library, records)):
         if format_ in ("hdf5", "parquet", "arrow", "array_record"):
             _refuse_folders(format_, paths)
+        _refuse_pointers(paths)
     if files:
         from .cells.opening import open_cells
 

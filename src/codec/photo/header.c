@@ -69,39 +69,41 @@ bool leat_photo_begins(const void *head, size_t length)
     return false;
 }
 
-/* Other files that people have in folders of photos; `name` NULL ends the table. */
+/* Other files that people have in folders of photos; `name` NULL ends the table. `how`: what to do if it is no picture
+ * that could be converted. */
 struct look {
     const char *name;
     size_t at, n;
-    const char *bytes;
+    const char *bytes, *how;
 };
 static const struct look looks[] = {
-    {"a HEIC", 4, 7, "ftyphei"},
-    {"a HEIC", 4, 7, "ftyphev"},
-    {"a HEIC", 4, 8, "ftypmif1"},
-    {"a HEIC", 4, 8, "ftypmsf1"},
-    {"a film (ISO media)", 4, 4, "ftyp"},
-    {"a Photoshop file", 0, 4, "8BPS"},
-    {"an OpenEXR file", 0, 4, "v/1\1"},
-    {"a QOI", 0, 4, "qoif"},
-    {"a DDS", 0, 4, "DDS "},
-    {"a JPEG XR", 0, 4, "II\xbc\1"},
-    {"the raw photo of a camera", 0, 8, "FUJIFILM"},
-    {"the raw photo of a camera", 0, 4, "IIRO"},
-    {"the raw photo of a camera", 0, 4, "IIU\0"},
-    {"an icon", 0, 4, "\0\0\1\0"},
-    {"an MNG", 0, 8, "\x8aMNG\r\n\x1a\n"},
-    {"a JNG", 0, 8, "\x8bJNG\r\n\x1a\n"},
-    {"a PDF", 0, 4, "%PDF"},
-    {"a PAM", 0, 2, "P7"},
-    {"a PFM", 0, 2, "PF"},
-    {"a PFM", 0, 2, "Pf"},
-    {"a gzip file", 0, 2, "\x1f\x8b"},
-    {"a ZIP file", 0, 4, "PK\3\4"},
-    {"a web page or XML", 0, 1, "<"},
-    {"JSON", 0, 1, "{"},
-    {"a RIFF file that is no WebP", 0, 4, "RIFF"},
-    {NULL, 0, 0, NULL},
+    {"a HEIC", 4, 7, "ftyphei", NULL},
+    {"a HEIC", 4, 7, "ftyphev", NULL},
+    {"a HEIC", 4, 8, "ftypmif1", NULL},
+    {"a HEIC", 4, 8, "ftypmsf1", NULL},
+    {"a film (ISO media)", 4, 4, "ftyp", NULL},
+    {"a Photoshop file", 0, 4, "8BPS", NULL},
+    {"an OpenEXR file", 0, 4, "v/1\1", NULL},
+    {"a QOI", 0, 4, "qoif", NULL},
+    {"a DDS", 0, 4, "DDS ", NULL},
+    {"a JPEG XR", 0, 4, "II\xbc\1", NULL},
+    {"the raw photo of a camera", 0, 8, "FUJIFILM", NULL},
+    {"the raw photo of a camera", 0, 4, "IIRO", NULL},
+    {"the raw photo of a camera", 0, 4, "IIU\0", NULL},
+    {"an icon", 0, 4, "\0\0\1\0", NULL},
+    {"an MNG", 0, 8, "\x8aMNG\r\n\x1a\n", NULL},
+    {"a JNG", 0, 8, "\x8bJNG\r\n\x1a\n", NULL},
+    {"a PDF", 0, 4, "%PDF", NULL},
+    {"a PAM", 0, 2, "P7", NULL},
+    {"a PFM", 0, 2, "PF", NULL},
+    {"a PFM", 0, 2, "Pf", NULL},
+    {"a gzip file", 0, 2, "\x1f\x8b", "decompress it"},
+    {"a ZIP file", 0, 4, "PK\3\4", "replace it"},
+    {"a web page or XML", 0, 1, "<", "replace it"},
+    {"JSON", 0, 1, "{", "replace it"},
+    {"a pointer of Git LFS", 0, 20, "version https://git-", "fetch it by git lfs pull"},
+    {"a RIFF file that is no WebP", 0, 4, "RIFF", "replace it"},
+    {NULL, 0, 0, NULL, NULL},
 };
 
 static const struct leat_photo_format *recognise(const void *data, size_t length, struct leat_error *error)
@@ -118,8 +120,8 @@ static const struct leat_photo_format *recognise(const void *data, size_t length
     }
     for (const struct look *look = looks; look->name; look++) {
         if (leat_bytes_start(leat_bytes_part(file, look->at, look->n), look->bytes, look->n)) {
-            leat_fail(error, LEAT_E_DECODE,
-                      "this looks like %s, which leat does not read: convert it to PNG, or leave it out", look->name);
+            leat_fail(error, LEAT_E_DECODE, "this looks like %s, which leat does not read: %s, or leave it out",
+                      look->name, look->how ? look->how : "convert it to PNG");
             return NULL;
         }
     }
