@@ -517,8 +517,10 @@ int leat_dataset_concat(struct leat_dataset *const *datasets, size_t n, struct l
         struct leat_base *from = datasets[i]->base;
         uint64_t offset = base->count;
         if ((rc = match(base, from->fields, from->n_fields, from->classes, from->n_classes, from->classes_apart, i,
-                        error)))
+                        error))) {
+            leat_error_at_file(error, leat_dataset_path(datasets[i]), LEAT_NO_OFFSET);
             break;
+        }
         if (!leat_add_u64(offset, from->count, &base->count) || base->count > INT64_MAX)
             rc = leat_fail(error, LEAT_E_RANGE, "the data sets have more than 2^63 samples together");
         base->joined[base->n_joined++] = leat_base_retain(from);

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
@@ -118,15 +119,16 @@ int leat_arrays_refuse(const char *path, uint64_t at, const char *name, bool pic
                        struct leat_error *error)
 {
     const int64_t place = at <= INT64_MAX ? (int64_t)at : LEAT_NO_OFFSET;
+    const char *dot = strrchr(path, '.'); /* a .npy has no other array */
+    const char *how = dot && !strcasecmp(dot, ".npy") ? "" : ": name the fields to take without it, as in fields=[...]";
     if (pickled)
         return leat_fail_at(error, LEAT_E_UNSUPPORTED, path, place,
                             "the field \"%s\" of %s holds pickles (an array of objects, |O), which leat never loads, "
-                            "as they can run any code: name the fields to take without it, as in fields=[...]",
-                            name, path);
+                            "as they can run any code%s",
+                            name, path, how);
     return leat_fail_at(error, LEAT_E_FORMAT, path, place,
-                        "the array \"%s\" of %s, at byte %" PRIu64 ", is none that leat takes: %s; name the fields to "
-                        "take without it, as in fields=[...]",
-                        name, path, at, fault);
+                        "the array \"%s\" of %s, at byte %" PRIu64 ", is none that leat takes, as %s%s", name, path, at,
+                        fault, how);
 }
 
 /* The type of a row, or why it is none. */

@@ -146,6 +146,25 @@ static enum leat_dtype dtype_of(const char *descr, bool *swapped)
     return 0;
 }
 
+/* Why a dtype is none. */
+static const char *no_dtype(const char *descr)
+{
+    switch (*descr ? descr[1] : 0) {
+    case 'c':
+        return "its dtype is none of leat's: complex numbers";
+    case 'S':
+    case 'U':
+        return "its dtype is none of leat's: texts";
+    case 'M':
+    case 'm':
+        return "its dtype is none of leat's: times";
+    case 0:
+        return "its dtype is none of leat's: records";
+    default:
+        return "its dtype is none of leat's";
+    }
+}
+
 static const char *read_dict(struct literal *l, struct leat_npy *out)
 {
     char key[DESCR], descr[DESCR] = "";
@@ -174,7 +193,7 @@ static const char *read_dict(struct literal *l, struct leat_npy *out)
         return no_literal;
     out->pickled = l->objects;
     out->dtype = dtype_of(descr, &out->swapped);
-    return out->pickled ? "it holds objects, which are pickles" : out->dtype ? NULL : "its dtype is none of leat's";
+    return out->pickled ? "it holds objects, which are pickles" : out->dtype ? NULL : no_dtype(descr);
 }
 
 const char *leat_npy_descr(const char *text, size_t n, struct leat_npy *out)
@@ -191,7 +210,7 @@ const char *leat_npy_descr(const char *text, size_t n, struct leat_npy *out)
         !take_string(&l, descr, sizeof descr) || !take_two(&l, ']'))
         return "its dtype has fields of its own";
     out->dtype = dtype_of(descr, &out->swapped);
-    return out->dtype ? NULL : "its dtype is none of leat's";
+    return out->dtype ? NULL : no_dtype(descr);
 }
 
 const char *leat_npy_read(const void *data, size_t n, struct leat_npy *out)

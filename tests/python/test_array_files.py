@@ -130,6 +130,26 @@ def test_members_that_are_no_arrays_are_left_out_with_a_notice(tmp_path: Path) -
         assert list(leat.open(write(tmp_path / "a.npz", data)).schema) == ["x"]
 
 
+@pytest.mark.parametrize(
+    ("dtype", "kind"),
+    [("c8", "complex numbers"), ("S2", "texts"), ("U2", "texts"), ("M8[s]", "times"), ("f4,i2", "records")],
+)
+def test_dtypes_that_leat_has_not_are_named(dtype: str, kind: str, tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.zeros(3, dtype))
+    np.savez(tmp_path / "a.npz", a=np.zeros(3, dtype), b=np.arange(3))
+    with pytest.raises(leat.FormatError, match=f"none of leat's: {kind}$"):
+        leat.open(tmp_path / "a.npy")  # which has no other array to choose
+    with pytest.raises(leat.FormatError, match=f"none of leat's: {kind}: name the fields to take without it"):
+        leat.open(tmp_path / "a.npz")
+
+
+def test_a_file_of_a_list_that_cannot_be_joined_is_named(tmp_path: Path) -> None:
+    for name, dtype in (("a", "f4"), ("b", "f4"), ("c", "f8")):
+        np.save(tmp_path / f"{name}.npy", np.zeros(3, dtype))
+    with pytest.raises(leat.InvalidError, match=r"data set 2 cannot be joined .* in dtype.*c\.npy"):
+        leat.open(tmp_path / "*.npy")
+
+
 def test_files_are_known_by_their_bytes_too(tmp_path: Path) -> None:
     for name, data in (("a", npy(ROWS)), ("b", npz({"data.npy": npy(ROWS)})),
                        ("c", tensors({"data": tensor("F32", [7, 3, 2], 0, 168)}, ROWS.tobytes()))):  # fmt: skip
