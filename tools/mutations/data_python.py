@@ -4,6 +4,13 @@ from mutations import Mutation
 
 MUTATIONS = [
     Mutation(
+        "a locked file of HDF5 is damaged",
+        "python/leat/data/cells/hdf5.py",
+        "except BlockingIOError as e:",
+        "except BufferError as e:",
+        ("py:test_files_of_others.py::test_a_file_of_hdf5_that_is_locked_is_not_said_to_be_damaged",),
+    ),
+    Mutation(
         "a text that is not UTF-8 gets other letters",
         "python/leat/data/cells/anndata.py",
         "            return value.decode()\n",

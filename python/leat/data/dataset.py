@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from .. import _leat, check
-from ..errors import ChangedError, FormatError, InvalidError
+from ..errors import ChangedError, FormatError, InvalidError, MissingFileError
 from . import schema as _schema
 from . import sparse
-from .paths import absolute, expanded
+from .paths import REMOTE, absolute, expanded
 from .positions import from_arrow
 from .schema import Field
 from .tokenizers import Tokenizers, compare
@@ -701,8 +701,13 @@ def _refuse_folders(format: str, paths: list[str]) -> None:  # noqa: A002
         raise FormatError(f"{folder} is a folder, not a file of {format}: {told}")
 
 
-def _refuse_pointers(paths: list[str]) -> None:
+def _look_at(paths: list[str]) -> None:
+    """Files that another library reads are found by their names: these are of none, or not there."""
     for path in paths:
+        if REMOTE.match(path):
+            continue
+        if not os.path.exists(path):
+            raise MissingFileError(f"cannot open {path}: No such file or directory")
         if os.path.isfile(path) and os.path.getsize(path) < 1024:
             with builtins.open(path, "rb") as file:
                 if file.read(23) == b"version https://git-lfs":
@@ -838,9 +843,9 @@ def open(  # noqa: A001
             told = "is for files of events" if name in ("sort", "features") else "does nothing there: leave it out"
             raise ValueError(f"{paths[0]} is of {cells or kind or library}, and {name} {told}")
     for format_, paths in ((cells, files), (kind, tables), (library, records)):
-        if format_ in ("hdf5", "parquet", "arrow", "array_record"):
+        _look_at(paths)
+        if format_ in ("h5ad", "hdf5", "parquet", "arrow", "array_record"):
             _refuse_folders(format_, paths)
-        _refuse_pointers(paths)
     if files:
         from .cells.opening import open_cells
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import CorruptError, FormatError, UnsupportedError
+from ...errors import BusyError, CorruptError, FileError, FormatError, UnsupportedError
 from . import stored
 from .remote import Remote, is_remote
 from .stored import CHUNK, Stored
@@ -31,6 +31,13 @@ class File:
             self.sizes, self.times = np.array([remote.size], np.uint64), np.zeros(1, np.int64)
         try:
             self.root = h5py.File(remote or path, "r")
+        except BlockingIOError as e:
+            raise BusyError(
+                f"{path} is locked, as by a process that writes it ({e}): HDF5_USE_FILE_LOCKING=FALSE in the "
+                "environment opens it all the same"
+            ) from e
+        except PermissionError as e:
+            raise FileError(f"cannot open {path}: {e}") from e
         except OSError as e:
             raise FormatError(f"{path} is no file of HDF5, or a damaged one: {e}") from e
         self.compact = h5py.h5d.COMPACT
