@@ -93,3 +93,16 @@ def test_a_gzip_file_that_is_cut_or_changed_is_damaged(tmp_path: Path) -> None:
             leat.open(write(tmp_path / "m", bytes(changed), ".gz"))
         except leat.Error as e:
             assert "matrix.mtx.gz" in str(e)
+
+
+def test_names_are_utf8_and_blank_lines_at_their_end_are_none(tmp_path: Path) -> None:
+    folder = write(tmp_path / "a", HEAD + "3 4 5\n" + "\n".join(ENTRIES))
+    for end in ("", "\n", "\n\n", "\r\n\r\n"):
+        (folder / "barcodes.tsv").write_bytes(b"c0\nc1\r\nc2\nc\xc3\xa9" + end.encode())
+        assert [s["name"] for s in leat.open(folder)] == ["c0", "c1", "c2", "cé"] and dense(folder) == WANTED
+    for packed in (False, True):
+        raw = b"E0\tcaf\xe9\nE1\tg\nE2\tg\n"
+        (folder / "genes.tsv").unlink(missing_ok=True)
+        (folder / ("genes.tsv.gz" if packed else "genes.tsv")).write_bytes(gzip.compress(raw) if packed else raw)
+        with pytest.raises(leat.CorruptError, match=r"genes.tsv(.gz)? is not UTF-8: it holds the byte 0xe9"):
+            leat.open(folder)

@@ -95,8 +95,12 @@ def _of_genome(part: Part, var: dict[str, Array], genome: str) -> Part:
 
 def _lines(path: str) -> list[str]:
     opened: Any = gzip.open if path.endswith(".gz") else open
-    with opened(path, "rt", encoding="utf-8", errors="replace") as file:
-        return [line.rstrip("\r\n") for line in file]
+    try:
+        with opened(path, "rt", encoding="utf-8") as file:
+            text = str(file.read()).rstrip("\n")
+            return text.split("\n") if text else []
+    except UnicodeDecodeError as e:
+        raise CorruptError(f"{path} is not UTF-8: it holds the byte 0x{e.object[e.start]:02x}") from e
 
 
 def _there(folder: str, *names: str) -> str:
