@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 from pathlib import Path
 from typing import Any
@@ -98,3 +99,25 @@ def test_groups_of_hdf5_within_themselves_are_passed_over(tmp_path: Path) -> Non
             file[f"{i}/a"] = file[f"{i}/b"] = file[f"{i + 1}"]
     with pytest.raises(leat.CorruptError, match="b.h5 has more names of arrays and groups, by links, than its bytes"):
         leat.open(tmp_path / "b.h5")
+
+
+@pytest.mark.parametrize("kind", ["h5", "zarr"])
+def test_a_layout_makes_images_of_arrays(kind: str, tmp_path: Path) -> None:
+    import h5py
+    import zarr
+
+    pixels = np.random.default_rng(0).integers(0, 256, (6, 8, 9, 3), dtype=np.uint8)
+    if kind == "h5":
+        with h5py.File(tmp_path / "a.h5", "w") as file:
+            file["x"] = pixels
+    else:
+        zarr.open_group(str(tmp_path / "a.zarr"), mode="w").create_array("x", data=pixels, chunks=(4, 8, 5, 3))
+    image = leat.field("uint8", (8, 9, 3), layout="HWC")
+    ds = leat.open(tmp_path / f"a.{kind}", fields={"x": image})
+    assert ds.schema["x"] == image == pickle.loads(pickle.dumps(ds)).schema["x"]
+    assert ds.fingerprint != leat.open(tmp_path / f"a.{kind}").fingerprint
+    chain = [leat.ops.CenterCrop((6, 7)), leat.ops.ToDtype("float32")]
+    batch = next(iter(leat.Loader(ds, 6, outputs={"x": chain}, framework="numpy")))
+    np.testing.assert_array_equal(batch["x"], (pixels[:, 1:7, 1:8].transpose(0, 3, 1, 2) / 255).astype(np.float32))
+    with pytest.raises(leat.InvalidError, match="fields says of 'x'"):
+        leat.open(tmp_path / f"a.{kind}", fields={"x": leat.field("uint8", (3, 8, 9), layout="CHW")})

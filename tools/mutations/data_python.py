@@ -4,6 +4,13 @@ from mutations import Mutation
 
 MUTATIONS = [
     Mutation(
+        "the layout that is said of an array of HDF5 is dropped",
+        "python/leat/data/cells/stored.py",
+        "return _schema.field(dtype, shape, layout=self.layout)",
+        "return _schema.field(dtype, shape)",
+        ("py:test_cells_arrays.py::test_a_layout_makes_images_of_arrays",),
+    ),
+    Mutation(
         "a locked file of HDF5 is damaged",
         "python/leat/data/cells/hdf5.py",
         "except BlockingIOError as e:",

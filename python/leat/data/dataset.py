@@ -851,7 +851,11 @@ def open(  # noqa: A001
 
         said = _schema.wanted(fields)
         given = None if said is None else list(said)
-        more = {"genome": genome, "index_dir": None if index_dir is None else os.path.abspath(os.fspath(index_dir))}
+        more: dict[str, Any] = {
+            "genome": genome,
+            "index_dir": None if index_dir is None else os.path.abspath(os.fspath(index_dir)),
+            "layouts": {name: field.layout for name, field in (said or {}).items() if field and field.layout},
+        }
         opened = open_cells(files, cells, given, genes, gene_key, more)
         _schema.compare_said(opened.schema, said)
         return opened

@@ -100,6 +100,10 @@ def open_cells(
         raise ValueError(f"genes is 'outer', 'inner' or a list of names, not {genes!r}")
     chosen = None if fields is None else list(fields)
     parts = [part for path in paths for part in read_parts(path, format, chosen, options)]
+    for part in parts:
+        for name, layout in options.get("layouts", {}).items():
+            if name in part.fields:
+                part.fields[name] = replace(part.fields[name], layout=layout)
     joined = Joined(parts, genes, gene_key)
     lost = joined.lost(chosen)
     if lost is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -119,6 +119,7 @@ class Rows:
         map: int32, for each column of the file that of the field, or -1; None: they are the same.
         n_made: columns of the field.
         made: the type of the field's values; None: that of the file's.
+        layout: of dense rows that are images.
     """
 
     values: Stored
@@ -128,6 +129,7 @@ class Rows:
     map: Array | None = None
     n_made: int = 0
     made: np.dtype[Any] | None = None
+    layout: Literal["HWC", "CHW"] | None = None
 
     @property
     def sparse(self) -> bool:
@@ -143,7 +145,7 @@ class Rows:
         if self.sparse:
             return _schema.sparse(dtype, n)
         shape = self.values.shape[1:] if self.map is None else (n,)
-        return _schema.field(dtype, shape)
+        return _schema.field(dtype, shape, layout=self.layout)
 
     def mapped(self, columns: Array, n: int) -> Rows:
         return replace(self, map=np.ascontiguousarray(columns, np.int32), n_made=n)
