@@ -121,3 +121,41 @@ def test_a_layout_makes_images_of_arrays(kind: str, tmp_path: Path) -> None:
     np.testing.assert_array_equal(batch["x"], (pixels[:, 1:7, 1:8].transpose(0, 3, 1, 2) / 255).astype(np.float32))
     with pytest.raises(leat.InvalidError, match="fields says of 'x'"):
         leat.open(tmp_path / f"a.{kind}", fields={"x": leat.field("uint8", (3, 8, 9), layout="CHW")})
+
+
+@pytest.mark.parametrize("kind", ["h5", "zarr"])
+def test_arrays_whose_names_are_numbers_have_names_of_fields(kind: str, tmp_path: Path) -> None:
+    """As the levels of an OME-Zarr."""
+    import h5py
+    import zarr
+
+    root = h5py.File(tmp_path / "a.h5", "w") if kind == "h5" else zarr.open_group(str(tmp_path / "a.zarr"), mode="w")
+    for name, values in (("0", np.arange(6)), ("1", np.arange(3)), ("in/-2", np.arange(6))):
+        if kind == "h5":
+            root[name] = values
+        else:
+            root.create_array(name, data=values, chunks=(2,))
+    if kind == "h5":
+        root.close()
+    path = tmp_path / f"a.{kind}"
+    assert [int(s["_0"]) for s in leat.open(path, fields=["_0", "in_-2"])] == list(range(6))
+    with pytest.raises(leat.InvalidError, match=r'has no field "0", which fields names: .*\(_0 6, _1 3, in_-2 6\)'):
+        leat.open(path, fields=["0"])
+
+
+def test_a_zarr_that_says_it_has_far_more_chunks_than_files_is_an_error(tmp_path: Path) -> None:
+    import json
+
+    import zarr
+
+    zarr.open_group(str(tmp_path / "a.zarr"), mode="w").create_array("x", data=np.arange(6), chunks=(2,))
+    meta = tmp_path / "a.zarr" / "x" / "zarr.json"
+    said = json.loads(meta.read_text())
+    meta.write_text(json.dumps({**said, "shape": [1 << 40]}))
+    with pytest.raises(
+        leat.CorruptError, match="a.zarr, x says that it has 549755813888 chunks, and 4 files are there"
+    ):
+        leat.open(tmp_path / "a.zarr")
+    meta.write_text(json.dumps({**said, "shape": [1 << 20]}))  # chunks without files are the fill value
+    ds = leat.open(tmp_path / "a.zarr")
+    assert len(ds) == 1 << 20 and ds[5]["x"] == 5 and ds[1000]["x"] == 0

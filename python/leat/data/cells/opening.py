@@ -110,8 +110,8 @@ def open_cells(
         path, name = lost
         try:
             there = Joined([p for p in read_parts(path, format, None, options)][:1], None, None).names(None)
-        except Error:  # all of them cannot be read together
-            there = []
+        except Error as e:  # all of them cannot be read together
+            raise InvalidError(f'{path} has no field "{name}", which fields names: {e}') from e
         raise no_field(path, name, there)
     names = joined.names(chosen)
     datasets = [joined.dataset(i, names) for i in range(len(parts))]

@@ -42,7 +42,8 @@ def arrays_of(path: str, root: Any, wanted: Callable[[str], bool]) -> Iterator[t
 
 
 def as_field(name: str) -> str:
-    return field_name(name.replace("/", "_"))
+    found = field_name(name.replace("/", "_"))
+    return found if found[:1].isalpha() or found[:1] == "_" else f"_{found}"
 
 
 def _item_of_lists(array: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import struct
 import zipfile
@@ -14,6 +15,7 @@ import numpy as np
 from ...errors import CorruptError, FormatError, UnsupportedError
 from . import stored
 from .anndata import Part, Reader
+from .hdf5 import MOST_CHUNKS
 from .plain import read_arrays
 from .stored import CHUNK, Array, Stored
 
@@ -72,6 +74,9 @@ class Folder:
         except (FileNotFoundError, NotADirectoryError):
             return None
 
+    def count(self, prefix: str) -> int:
+        return sum(len(files) for _, _, files in os.walk(os.path.join(self.path, prefix)))
+
 
 class Zip:
     """The files of chunks are members of one file, which are stored as they are."""
@@ -105,6 +110,9 @@ class Zip:
             )
         at = member.header_offset + _LOCAL.size + name + extra
         return Place(self.path, at, member.compress_size, member.compress_type == zipfile.ZIP_DEFLATED)
+
+    def count(self, prefix: str) -> int:
+        return sum(name.startswith(prefix) for name in self.members)
 
 
 class Arrays:
@@ -187,8 +195,13 @@ class Arrays:
     def _places(
         self, prefix: str, shape: tuple[int, ...], chunk: tuple[int, ...], key: Callable[[tuple[int, ...]], str]
     ) -> list[Place | None]:
-        grid = [range(-(-n // c)) for n, c in zip(shape, chunk, strict=True)]
+        grid = [range(-(-a // c)) for a, c in zip(shape, chunk, strict=True)]
         base = f"{prefix}/" if prefix else ""
+        n = math.prod(map(len, grid))
+        if n > MOST_CHUNKS and n > 16 * (there := self.store.count(base)):
+            raise CorruptError(
+                f"{self.path}, {prefix or 'data'} says that it has {n} chunks, and {there} files are there"
+            )
         return [self.store.find(base + key(at)) for at in itertools.product(*grid)]
 
     def _files(self, places: list[Place | None]) -> tuple[tuple[str, ...], Array, Array, dict[str, int]]:
