@@ -156,6 +156,6 @@ def test_a_zarr_that_says_it_has_far_more_chunks_than_files_is_an_error(tmp_path
         leat.CorruptError, match="a.zarr, x says that it has 549755813888 chunks, and 4 files are there"
     ):
         leat.open(tmp_path / "a.zarr")
-    meta.write_text(json.dumps({**said, "shape": [1 << 20]}))  # chunks without files are the fill value
+    meta.write_text(json.dumps({**said, "shape": [1 << 14]}))  # chunks without files are the fill value
     ds = leat.open(tmp_path / "a.zarr")
-    assert len(ds) == 1 << 20 and ds[5]["x"] == 5 and ds[1000]["x"] == 0
+    assert len(ds) == 1 << 14 and ds[5]["x"] == 5 and ds[1000]["x"] == 0

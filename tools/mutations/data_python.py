@@ -4,6 +4,13 @@ from mutations import Mutation
 
 MUTATIONS = [
     Mutation(
+        "an array whose name is a number has a name that no field has",
+        "python/leat/data/cells/plain.py",
+        'else f"_{found}"',
+        "else found",
+        ("py:test_cells_arrays.py::test_arrays_whose_names_are_numbers_have_names_of_fields",),
+    ),
+    Mutation(
         "the layout that is said of an array of HDF5 is dropped",
         "python/leat/data/cells/stored.py",
         "return _schema.field(dtype, shape, layout=self.layout)",
