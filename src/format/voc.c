@@ -60,12 +60,12 @@ struct voc {
     size_t text_bytes;
     bool given; /* the classes: their names are those, and no others */
     bool long_text, no_memory;
-    bool odd_size;                /* with something else than numbers */
-    const char *wrong;            /* with the document; NULL: nothing */
-    double w, h;                  /* infinite where it does not say them; */
-    struct leat_photo_size photo; /* then those of the photo */
-    uint64_t size_line;
-    struct leat_said_size *said; /* of each photo */
+    bool odd_size;                 /* with something else than numbers */
+    const char *wrong;             /* with the document; NULL: nothing */
+    double w, h;                   /* infinite where it does not say them; */
+    struct leat_photo_size photo;  /* then those of the photo */
+    uint64_t size_line, elsewhere; /* lines of it, and of the first <object> in another element; 0: there is none */
+    struct leat_said_size *said;   /* of each photo */
 };
 
 static bool begins(const char *head, size_t n)
@@ -111,6 +111,8 @@ static void XMLCALL on_start(void *user, const XML_Char *name, const XML_Char **
     v->long_text = false;
     if (v->depth == 1 && !at(v, 0, "annotation"))
         stop(v, "has another root than <annotation>");
+    if (!strcasecmp(name, "object") && !(v->depth == 2 && at(v, 1, "object")) && !v->elsewhere)
+        v->elsewhere = XML_GetCurrentLineNumber(v->parser);
     if (v->depth == 2 && at(v, 1, "object") && v->n_objects == MOST_OBJECTS) {
         stop(v, "has more than 65536 objects");
         return;
@@ -250,7 +252,7 @@ static int read_document(struct voc *v, size_t n, const char **wrong, uint64_t *
     v->text_bytes = 0;
     v->no_memory = v->long_text = v->odd_size = false;
     v->photo = (struct leat_photo_size){0};
-    v->size_line = 0;
+    v->size_line = v->elsewhere = 0;
     v->wrong = NULL;
     v->w = v->h = (double)INFINITY;
     *wrong = NULL;
@@ -264,6 +266,9 @@ static int read_document(struct voc *v, size_t n, const char **wrong, uint64_t *
     if (XML_Parse(v->parser, (const char *)v->files.text, (int)n, 1) != XML_STATUS_OK) {
         *wrong = v->wrong ? v->wrong : XML_ErrorString(XML_GetErrorCode(v->parser));
         *line = XML_GetCurrentLineNumber(v->parser);
+    } else if (!v->n_objects && v->elsewhere) {
+        *wrong = "has an object, but no <object> directly in <annotation>";
+        *line = v->elsewhere;
     }
     XML_ParserFree(v->parser);
     return v->no_memory ? no_memory(v) : LEAT_OK;

@@ -342,6 +342,10 @@ DOCUMENTS = {
     voc(("d" * 256, 1, 2, 5, 20)): "has a name of 256 bytes or more",
     "<html><body/></html>": "another root than <annotation>",
     '<!DOCTYPE annotation SYSTEM "x.dtd">' + voc(("d&foo;g", 1, 2, 5, 20)): "has an entity that it does not declare",
+    voc(("dog", 1, 2, 5, 20)).replace("<object>", "<objects><object>").replace("</object>", "</object></objects>"): (
+        "no <object> directly in <annotation>"
+    ),
+    voc(("dog", 1, 2, 5, 20)).replace("object>", "Object>"): "no <object> directly in <annotation>",
     "<annotation>" + "<object/>" * 65537 + "</annotation>": "has more than 65536 objects",
 }
 
