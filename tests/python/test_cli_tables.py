@@ -186,3 +186,16 @@ def test_a_command_that_is_ended_ends_python_and_leaves_no_copy(number: signal.S
         assert not list((tmp_path / "made").iterdir())
         with pytest.raises(ProcessLookupError):
             os.killpg(run.pid, 0)
+
+
+def test_statistics_leave_out_what_is_not_whole_and_take_no_samples(tmp_path: Path) -> None:
+    bad = pa.array([b"a", b"\xff", "é".encode(), b"d"], pa.binary()).view(pa.string())
+    pq.write_table(pa.table({"l": [[1], [2], [3, None], [4, 5]], "t": bad}), tmp_path / "a.parquet")
+    done = shell("stats", tmp_path / "a.parquet")
+    assert "2 of 4 samples are left out: they lack values, such as of 't'" in done.stderr
+    assert "samples        2" in done.stdout
+    assert "1 of 4" in shell("stats", tmp_path / "a.parquet", "--field", "l=json", "--field", "t").stderr
+    said = shell("convert", tmp_path / "a.parquet", tmp_path / "a.leat", "--field", "l", code=1).stderr
+    assert "row 2: column 'l' has a list with missing numbers in it: take it as JSON, --field l=json" in said
+    pq.write_table(pa.table({"a": pa.array([], pa.int64())}), tmp_path / "none.parquet")
+    assert "samples        0" in shell("stats", tmp_path / "none.parquet").stdout

@@ -47,9 +47,9 @@ def _all(src: Any, options: Mapping[str, str]) -> None:
         return
     fields, lacking, left_out = parts[0].fields, "", 0
     with Writer(options["copy"], fields, classes=dataset.classes or None, check=False) as writer:
-        for source, found in ((s, found) for s in parts for found in s.slices(list(fields), 4096)):
+        for found in (found for source in parts for found in source.slices(list(fields), 4096)):
             for values in zip(*(found[name] for name in fields), strict=True):
-                none = [n for n, v in zip(fields, values, strict=True) if v is None and n in source.lacking_fields]
+                none = [n for n, v in zip(fields, values, strict=True) if v is None and fields[n].kind != "json"]
                 if none:
                     left_out, lacking = left_out + 1, lacking or none[0]
                 else:

@@ -107,10 +107,11 @@ _WORDS = (
 
 
 _FILL = re.compile(r"fill=\{'(.+?)': \.\.\.\}")
+_FIELD = re.compile(r"fields=\{'(.+?)': '(\w+)'\}")
 
 
 def _worded(text: str) -> str:
-    text = _FILL.sub(r"--fill \1=VALUE", text)
+    text = _FIELD.sub(r"--field \1=\2", _FILL.sub(r"--fill \1=VALUE", text))
     for advice, option in _WORDS:
         text = text.replace(advice, option)
     return text

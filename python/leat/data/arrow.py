@@ -373,9 +373,10 @@ class Chunks:
         return {name: _scattered(parts, order) for name, parts in out.items()}
 
     def slices(self, names: Sequence[str], n: int) -> Iterator[dict[str, Any]]:
-        """All rows, at most n at a time, None for missing values; each chunk is decoded once."""
-        for number, chunk in enumerate(self._chunks):
-            found = self._decoded(number, names)
+        """All rows, at most n at a time, None for values that are missing or not whole; each chunk is decoded once."""
+        for number, chunk in ((i, c) for i, c in enumerate(self._chunks) if c.rows):
+            decoded = self._decoded(number, names)
+            found = {name: (values, None if marks is None else marks != 0) for name, (values, marks) in decoded.items()}
             for begin in range(0, chunk.rows, n):
                 rows = np.arange(begin, min(begin + n, chunk.rows))
                 yield {name: self._taken(chunk, name, *found[name], rows, True) for name in names}
@@ -389,7 +390,7 @@ class Chunks:
             return self._there(chunk, name, values, rows)
         wrong = np.flatnonzero(missing == _BEGUN if may_lack else missing)
         if len(wrong):
-            raise _missing(chunk, int(rows[wrong[0]]), name, missing[wrong[0]] == _BEGUN)
+            raise self._missing(chunk, int(rows[wrong[0]]), name, missing[wrong[0]] == _BEGUN)
         there = iter(self._there(chunk, name, values, rows[missing == 0]))
         return [None if none else next(there) for none in missing.tolist()]
 
@@ -414,8 +415,6 @@ class Chunks:
 
     def _as_bytes(self, name: str, values: Any, nulls: Any) -> tuple[Any, Any]:
         field = self.fields[name]
-        if isinstance(values, Ragged) and field.kind == "str":
-            return values, _not_text(values, nulls)
         if isinstance(values, np.ndarray) or (isinstance(values, Ragged) and field.kind != "json"):
             return values, nulls
         step = _schema.step_of(field) if field.kind == "sparse" else 1
@@ -473,17 +472,23 @@ class Chunks:
     def finish(self, name: str, position: int, begun: bytes | None) -> Any:
         """The value of a file, by what :meth:`read_chunk` has of it, or the error of a row that has none."""
         chunk, row = self.place(position)
-        if begun is None or self.fields[name].kind == "array":
-            raise _missing(chunk, row, name, begun is not None)
+        kind = self.fields[name].kind
+        if begun is None or kind == "array" or (kind == "str" and not _is_text(begun)):
+            raise self._missing(chunk, row, name, begun is not None)
         if not self._columns.has_files(name):
-            try:
-                raise FormatError(f"{chunk.where}, row {row}: column {name!r}: {begun.decode().rstrip()}")
-            except UnicodeDecodeError as e:
-                raise FormatError(
-                    f"{chunk.where}, row {row}: column {name!r} has a text that is not UTF-8 from its byte {e.start} on"
-                ) from None
+            raise FormatError(f"{chunk.where}, row {row}: column {name!r}: {begun.decode('utf-8', 'replace').rstrip()}")
         files = arrow_values.Files([begun], None, None, self._columns.folder)
         return _made(files, [0], name, lambda _: f"{chunk.where}, row {row}")[0]
+
+    def _missing(self, chunk: Chunk, row: int, name: str, there: bool) -> InvalidError:
+        """The error of a value that is missing, or is `there` and not whole: a list, or a text."""
+        if there and self.fields[name].kind == "array":
+            told = arrow_values.lacks(name)
+        elif there:
+            told = f"column {name!r} has a text that is not UTF-8"
+        else:
+            told = f"column {name!r} has no value, and a field has one: fill={{{name!r}: ...}} says what stands for it"
+        return InvalidError(f"{chunk.where}, row {row}: {told}")
 
     def _decoded(self, number: int, names: Sequence[str]) -> dict[str, tuple[Any, Any]]:
         """The values of columns, and which are missing."""
@@ -521,34 +526,32 @@ class Chunks:
             values, nulls, holes = e.values, e.nulls, e.rows
         if nulls is not None and (name in columns.fill or arrow_values.has_null(found)):
             values, nulls = arrow_values.filled(name, found, values, nulls, columns.fill, 0), None
+        if found.kind == "str" and isinstance(values, Ragged):
+            holes = _not_text(values, nulls)
         if holes is not None:
             nulls = np.where(holes, _BEGUN, 0 if nulls is None else nulls)
         return values, nulls
 
 
+def _is_text(raw: Any) -> bool:
+    try:
+        str(raw, "utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def _not_text(values: Ragged, nulls: Any) -> Any:
-    """The marks of texts, of which some are perhaps not UTF-8."""
+    """Which texts that are there are not UTF-8; None: none of them."""
     offsets = np.asarray(values.offsets)
     whole = values.values[int(offsets[0]) : int(offsets[-1])]
-    if not len(whole) or whole.max() < 0x80:
-        return nulls
-    marks = np.zeros(len(values), np.uint8) if nulls is None else nulls.astype(np.uint8)
-    for i in np.flatnonzero(marks == 0).tolist():
-        try:
-            str(memoryview(values[i]), "utf-8")
-        except UnicodeDecodeError:
-            marks[i] = _BEGUN
-    return marks if marks.any() else None
-
-
-def _missing(chunk: Chunk, row: int, name: str, lacks: bool = False) -> InvalidError:
-    """The error of a value that is missing, or of a list that lacks some."""
-    if lacks:
-        return InvalidError(f"{chunk.where}, row {row}: {arrow_values.lacks(name)}")
-    return InvalidError(
-        f"{chunk.where}, row {row}: column {name!r} has no value, and a field has one: fill={{{name!r}: ...}} says "
-        "what stands for it"
-    )
+    cuts = offsets[(offsets > offsets[0]) & (offsets < offsets[-1])]
+    if not len(whole) or whole.max() < 0x80 or (_is_text(whole) and not (values.values[cuts] & 0xC0 == 0x80).any()):
+        return None
+    there = range(len(values)) if nulls is None else np.flatnonzero(~nulls).tolist()
+    wrong = np.zeros(len(values), bool)
+    wrong[[i for i in there if not _is_text(memoryview(values[i]))]] = True
+    return wrong if wrong.any() else None
 
 
 def _join(pieces: list[tuple[Any, Any]]) -> tuple[Any, Any]:
