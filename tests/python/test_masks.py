@@ -115,7 +115,8 @@ def test_runs_of_another_size_say_so() -> None:
 @pytest.mark.parametrize(
     "instance, message",
     [([[1, 2, 3, 4]], "three points"), ([[1, 2, 3, 4, 5, 6, 7]], "7 coordinates"), ([[1, 2, 3, 4, 5, 1e9]], "2.20"),
-     ({"size": [2, 2], "counts": [3]}, "3 pixels"), (np.zeros(4), "shape")],
+     ({"size": [2, 2], "counts": [3]}, "3 pixels"), (np.zeros(4), "shape"),
+     (np.full((2, 2), 0.3), "mask > 0.5")],
 )  # fmt: skip
 def test_what_is_no_mask_is_refused(instance: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):

@@ -92,6 +92,8 @@ def test_strided_arrays_are_taken(tmp_path: Path) -> None:
 def test_numbers_are_converted_if_they_fit(tmp_path: Path) -> None:
     ds = write(tmp_path / "a.leat", {"a": "uint8", "b": "float32", "c": "int32"}, {"a": 255, "b": 3, "c": np.int64(-7)})
     assert ds[0] == {"a": 255, "b": 3.0, "c": -7}
+    ds = write(tmp_path / "b.leat", {"a": "float16"}, {"a": float("-inf")}, {"a": 65504}, {"a": 1e-30})
+    assert ds.column("a").tolist() == [float("-inf"), 65504, 0]
 
 
 def test_a_number_in_the_middle_of_two_of_bfloat16_becomes_the_even_one(tmp_path: Path) -> None:
@@ -110,6 +112,10 @@ def test_a_number_in_the_middle_of_two_of_bfloat16_becomes_the_even_one(tmp_path
         ("int64", (), None),
         ("int64", (), [1]),
         ("bool", (), 1),
+        ("float32", (), 1e40),
+        ("float16", (), 70000),
+        ("float16", (None,), [1.0, -1e5]),
+        ("bfloat16", (), -1e39),
         ("float32", (3,), [1, 2]),
         ("float32", (3,), np.zeros(3, np.float64)),
         ("int32", (2,), np.zeros(2, np.int64)),

@@ -160,8 +160,8 @@ MUTATIONS = [
     Mutation(
         "the eos of a document has no loss",
         "python/leat/data/packing.py",
-        "mask, [True] * (self._eos is not None)]).astype(bool)",
-        "mask, [False] * (self._eos is not None)]).astype(bool)",
+        "mask, [True] * ends[1]]).astype(bool)",
+        "mask, [False] * ends[1]]).astype(bool)",
         ("py:test_pack_masks.py",),
     ),
     Mutation(

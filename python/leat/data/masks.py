@@ -84,6 +84,10 @@ def _record(i: int, one: Any) -> bytes:
         pixels = np.asarray(one)
         if pixels.ndim != 2:
             raise ValueError(f"the mask of instance {i} has the shape {pixels.shape}: it is (height, width)")
+        if pixels.dtype.kind == "f" and not np.isin(pixels, (0, 1)).all():
+            raise ValueError(
+                f"the mask of instance {i} has other numbers than 0 and 1: say which pixels it has (mask > 0.5)"
+            )
         flat = np.concatenate([[False], pixels.astype(bool).ravel(order="F")])
         turns = np.flatnonzero(np.diff(flat))
         return _runs(i, pixels.shape[0], pixels.shape[1], np.diff([0, *turns, pixels.size]).tolist())

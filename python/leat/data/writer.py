@@ -572,9 +572,11 @@ def _from_python(name: str, field: Field, value: Any) -> np.ndarray[Any, Any]:
         low, high = _INT_RANGES[field.dtype]
         if int(array.min()) < low or int(array.max()) > high:
             raise ValueError(f"field {name!r} takes {field.dtype}, from {low} to {high}: {value!r:.60} does not fit")
-    if field.dtype == "bfloat16":
-        return _round_to_bfloat16(array.astype(np.float32))
-    return array.astype(field.dtype)
+    with np.errstate(over="ignore"):
+        made = array.astype(np.float32 if field.dtype == "bfloat16" else field.dtype)
+    if target == "f" and (np.isinf(made) & np.isfinite(array)).any():
+        raise ValueError(f"field {name!r} takes {field.dtype}: {value!r:.60} is beyond its largest number")
+    return _round_to_bfloat16(made) if field.dtype == "bfloat16" else made
 
 
 def _round_to_bfloat16(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
