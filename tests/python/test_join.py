@@ -38,6 +38,14 @@ def parquet(tmp_path_factory: pytest.TempPathFactory, photos: leat.Dataset) -> P
     return path
 
 
+def test_a_key_that_is_not_there_is_what_the_error_is_about() -> None:
+    pa = pytest.importorskip("pyarrow")
+    a, b = (leat.from_arrow(pa.table({"name": ["x"], "y": [1]})) for _ in range(2))
+    for on in ("nam", ("nam", "name"), ("name", "nam")):
+        with pytest.raises(KeyError, match='no field "nam": did you mean "name"'):
+            leat.join(a, b, on=on)
+
+
 def test_each_photo_has_the_fields_of_its_row(photos: leat.Dataset, parquet: Path) -> None:
     joined = leat.join(photos, leat.open(parquet), on="name")
     assert [n for n, f in joined.schema.items() if not f.derived] == [

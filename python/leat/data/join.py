@@ -63,6 +63,8 @@ def join(
         if not isinstance(d, Dataset):
             raise no_dataset('join takes two data sets, leat.join(photos, table, on="name")', d)
     left, right = _names_of_key(on)
+    for d, name in ((photos, left), (table, right)):
+        d._find(name)  # before clashes of other fields are
     check.choice("how", how, {"strict": 0, "left": 1})
     if fill is not None and (how != "left" or not isinstance(fill, Mapping)):
         raise ValueError('fill is a dict of values for photos without a row, which how="left" keeps')
