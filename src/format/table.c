@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "format/event_line.h"
+#include "format/json_text.h"
 #include "format/nearby.h"
 #include "format/source.h"
 #include "format/together.h"
@@ -99,6 +100,8 @@ static const char *advice_for(const char *path, const uint8_t *head, size_t n)
     for (size_t i = 0; i < n; i++)
         if (head[i] < ' ' && !strchr("\t\r\n\f", head[i]))
             return NULL;
+    if (leat_utf8_check(head, n) + 3 < n) /* a character may be cut */
+        return NULL;
     return "text opens if that is said, by format=\"text\"";
 }
 

@@ -71,13 +71,14 @@ def test_other_commands_open_annotations_too(coco: Path, tmp_path: Path) -> None
         ),
         ("e.log", "a text\nof two lines\n", 'format="text"', ""),
         ("f.bin", "\0\1", 'reads \\("leat", ', ""),
+        ("g.bin", "\udcff" * 8, 'reads \\("leat", ', ""),
     ],
 )
 def test_a_file_that_shows_no_format_says_how_it_opens(
     tmp_path: Path, name: str, text: str, said: str, option: str
 ) -> None:
     path = tmp_path / name
-    path.write_text(text, encoding="utf-8")
+    path.write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(leat.FormatError, match=f"{name} is no format that .*{said}"):
         leat.open(path)
     done = command("stats", path, code=2)

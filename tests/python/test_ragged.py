@@ -53,6 +53,31 @@ def test_padding_to_a_length_cuts_longer_rows() -> None:
     assert ragged([[1, 2, 3], [4]], "numpy").to_padded(0, 2).tolist() == [[1, 2], [4, 0]]
 
 
+def _as(tensor: Any, dtype: str) -> Any:
+    import torch
+
+    return tensor.to(getattr(torch, dtype))
+
+
+@pytest.mark.parametrize("framework", ["numpy", "torch"])
+def test_a_padding_that_the_values_cannot_hold_is_refused(framework: str) -> None:
+    """-100 of uint16 would be the token 65436."""
+    given = ragged([[1, 2], [3]], framework)
+    for dtype, wrong, right in (
+        ("uint16", (-100, 65536, 0.5), 65535),
+        ("int64", (2**70, 0.5), -100),
+        ("bool", (2,), 1),
+    ):
+        values = given.values.astype(dtype) if framework == "numpy" else _as(given.values, dtype)
+        r = leat.Ragged(values, given.offsets)
+        for padding in wrong:
+            with pytest.raises(ValueError, match=f"padding is a number of .*{dtype}, not"):
+                r.to_padded(padding)
+        assert r.to_padded(right).tolist()[1][1] == right
+    halves = given.values.astype("float16") if framework == "numpy" else given.values.half()
+    assert leat.Ragged(halves, given.offsets).to_padded(0.1).shape == (2, 2)
+
+
 def test_a_nested_tensor_has_the_same_rows() -> None:
     nested: Any = ragged([[1, 2, 3], [4]], "torch").to_nested()
     assert [t.tolist() for t in nested.unbind()] == [[1, 2, 3], [4]]

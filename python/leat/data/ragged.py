@@ -84,16 +84,24 @@ class Ragged:
             padding: the value after each row's end.
             length: longer rows are cut; None: that of the longest row.
 
+        Raises:
+            ValueError: `padding` is no number of the type of the values, such as -1 of uint16.
+
         >>> leat.Ragged(np.arange(5), np.array([0, 2, 2, 5])).to_padded(-1).tolist()
         [[0, 1, -1], [-1, -1, -1], [2, 3, 4]]
         """
         ends = self.offsets.tolist()
         longest = max((b - a for a, b in zip(ends, ends[1:], strict=False)), default=0) if length is None else length
         shape = (len(self), longest, *self.values.shape[1:])
-        if isinstance(self.values, np.ndarray):
-            out = np.full(shape, padding, self.values.dtype)
-        else:
-            out = self.values.new_full(shape, padding)
+        dtype, is_array = self.values.dtype, isinstance(self.values, np.ndarray)
+        try:
+            one = np.full((), padding, dtype) if is_array else self.values.new_full((), padding)
+            fits = isinstance(one.item(), float) or one.item() == padding
+        except (OverflowError, RuntimeError):
+            fits = False
+        if not fits:
+            raise ValueError(f"padding is a number of {dtype}, not {padding!r}: convert the values before")
+        out = np.full(shape, padding, dtype) if is_array else self.values.new_full(shape, padding)
         for i, (a, b) in enumerate(zip(ends, ends[1:], strict=False)):
             n = min(b - a, longest)
             out[i, :n] = self.values[a : a + n]
