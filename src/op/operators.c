@@ -61,7 +61,8 @@ int leat_op_misfit(const struct leat_place *place, const struct leat_type *got, 
 {
     char words[256];
     leat_type_words(got, words, sizeof words);
-    const char *hint = leat_codec_of(got->kind) || got->kind == LEAT_KIND_BYTES ? ": put Decode() before it" : "";
+    const bool encoded = leat_codec_of(got->kind) || (got->kind == LEAT_KIND_BYTES && strncmp(wanted, "a list", 6));
+    const char *hint = encoded ? ": put Decode() before it" : "";
     int rc = leat_fail(error, LEAT_E_TYPE, "%s in output '%s' takes %s, but gets %s%s.", place->type, place->output,
                        wanted, words, hint);
     leat_error_at_sample(error, LEAT_NO_SAMPLE, place->output);

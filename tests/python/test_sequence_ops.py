@@ -211,5 +211,8 @@ def test_what_does_not_go_together_is_refused() -> None:
         leat.ops.Lookup("esm2", loss_mask="")
     with pytest.raises(ValueError, match="the loss_mask of output 'sequence' cannot follow SpanCorruption"):
         load(ds, [leat.ops.Lookup("esm2", loss_mask="L"), leat.ops.SpanCorruption(40, fill=1, length=9)], 2)
+    letters = leat.from_arrays({"sequence": "bytes"}, sequence=leat.Ragged(np.frombuffer(b"MKV", np.uint8), [0, 3]))
+    with pytest.raises(TypeError, match=r"takes a list of residues.*, but gets bytes\.$"):
+        load(letters, [leat.ops.Lookup("esm2")], 1)
     with pytest.raises(TypeError, match="Lookup in output 'sequence' takes a list of residues"):
         load(ds, [leat.ops.Lookup("esm2"), leat.ops.Lookup("esm2")], 2)
