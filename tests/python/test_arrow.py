@@ -325,6 +325,7 @@ def test_tensors_of_one_shape_keep_it(tmp_path: Path) -> None:
     numbers = np.arange(24, dtype=np.float32).reshape(4, 2, 3)
     table = pa.table({"t": pa.FixedShapeTensorArray.from_numpy_ndarray(numbers)})
     pq.write_table(table, tmp_path / "a.parquet")
+    assert leat.from_arrow(pa.table({"t": pa.array([[1], [2]], pa.list_(pa.int8(), 1))}))[1]["t"].tolist() == [2]
     for ds in (leat.from_arrow(table), leat.open(tmp_path / "a.parquet")):
         assert ds.schema["t"].shape == (2, 3)
         assert np.array_equal(np.stack([sample["t"] for sample in ds]), numbers)

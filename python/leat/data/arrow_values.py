@@ -194,7 +194,8 @@ def field_of(kind: Type) -> Field:
     shape, inner = _shape(kind)
     dtype = number(inner)
     if shape and dtype is not None and (dtype != "bool") and 0 not in shape:
-        return field(dtype, _tensor_shape(kind) if shape == (math.prod(_tensor_shape(kind)),) else shape)
+        tensor = _tensor_shape(kind)
+        return field(dtype, tensor if tensor and shape == (math.prod(tensor),) else shape)
     return field("json")
 
 
