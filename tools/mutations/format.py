@@ -249,6 +249,20 @@ MUTATIONS = [
         ("c:format/json_text",),
     ),
     Mutation(
+        "objects of Pascal VOC in another element are passed over",
+        "src/format/voc.c",
+        "} else if (!v->n_objects && v->elsewhere) {",
+        "} else if (v->n_objects && v->elsewhere) {",
+        ("py:test_sidecars.py::test_a_document_of_voc_that_is_wrong_is_counted_and_named",),
+    ),
+    Mutation(
+        "lines of numbers are called text",
+        "src/format/table.c",
+        "    if (has_numbers(text + bom, n - bom))\n",
+        "    if (!n && has_numbers(text + bom, n - bom))\n",
+        ("py:test_cli_opening.py::test_a_file_that_shows_no_format_says_how_it_opens",),
+    ),
+    Mutation(
         "integers beyond 2^53 are rounded beside floats",
         "src/format/json_record.c",
         "size >> __builtin_ctzll(size) >> 53",
