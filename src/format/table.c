@@ -86,14 +86,17 @@ static const char *advice_for(const char *path, const uint8_t *head, size_t n)
 {
     const char *text = (const char *)head, *dot = strrchr(path, '.');
     const size_t bom = n >= 3 && !memcmp(head, "\xef\xbb\xbf", 3) ? 3 : 0, blank = strspn(text + bom, " \t\r\n") + bom;
+    if (n > 6 && (!memcmp(head, "PAR1", 4) || !memcmp(head, "ARROW1", 6)))
+        return head[0] == 'P' ? "Parquet is told by its name, FILE.parquet, or in Python by format=\"parquet\""
+                              : "Arrow is told by its name, FILE.arrow, or in Python by format=\"arrow\"";
     if (memchr(head, 0, n))
         return NULL;
     if (dot && (!strcasecmp(dot, ".csv") || !strcasecmp(dot, ".tsv")))
         return "tables of text are read by pyarrow, leat.from_arrow(pyarrow.csv.read_csv(path)); "
                "lines of src, dst and time open by format=\"events\"";
     if (text[blank] == '[' || text[blank] == '{')
-        return "records of JSON have a line each, and here they have not: write one object a line, such as by "
-               "jq -c '.[]'; COCO's annotations open with their photos, leat.open(photos, annotations=path)";
+        return "records of JSON have one line each, as jq -c '.[]' writes them, and a single one is told by its name, "
+               "FILE.jsonl; COCO's annotations open with their photos, leat.open(photos, annotations=path)";
     if (has_numbers(text + bom, n - bom))
         return "lines of numbers may be anything; format=\"events\" takes them as events of src, dst and time, "
                "format=\"text\" as text";

@@ -331,6 +331,17 @@ def test_tensors_of_one_shape_keep_it(tmp_path: Path) -> None:
         assert np.array_equal(np.stack([sample["t"] for sample in ds]), numbers)
 
 
+def test_more_columns_and_longer_names_than_a_data_set_has_are_chosen_from(tmp_path: Path) -> None:
+    pq.write_table(pa.table({f"c{i}": [i] for i in range(1025)}), tmp_path / "a.parquet")
+    with pytest.raises(leat.InvalidError, match=r"a.parquet has 1025 columns.* not 'c1024': fields=\[\.\.\.\] takes"):
+        leat.open(tmp_path / "a.parquet")
+    assert leat.open(tmp_path / "a.parquet", fields=["c1024"])[0] == {"c1024": 1024}
+    with pytest.raises(leat.InvalidError, match=f"the table has 2 columns.* not '{'k' * 64}': fields="):
+        leat.from_arrow(pa.table({"k" * 64: [1], "x": [1]}))
+    assert leat.from_arrow(pa.table({"k" * 64: [1], "x": [1]}), fields=["x"])[0] == {"x": 1}
+    assert len(leat.from_arrow(pa.table({"k" * 63: [1]}))) == 1
+
+
 def test_a_data_set_of_pyarrow_in_memory_is_read() -> None:
     import pyarrow.dataset
 

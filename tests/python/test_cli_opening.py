@@ -62,13 +62,15 @@ def test_other_commands_open_annotations_too(coco: Path, tmp_path: Path) -> None
     [
         ("a.txt", "# from to when\n1 2 3\n2 3 4.5\n", 'lines of numbers .* format="events"', "--events takes"),
         ("b.csv", "name,year\na,2001\n", r"pyarrow\.csv\.read_csv", "--events takes"),
-        ("c.json", '[{"a": 1},\n {"a": 2}]', "one object a line", "--coco FILE"),
+        ("c.json", '[{"a": 1},\n {"a": 2}]', r"one line each, as jq -c", "--coco FILE"),
         (
             "d.json",
             '\ufeff\n{"images": [], "annotations": []}',
             r"leat\.open\(photos, annotations=path\)",
             "--coco FILE",
         ),
+        ("h", "PAR1\0\0\0", r'FILE\.parquet, or in Python by format="parquet"', ""),
+        ("i.x", "ARROW1\0\0", r'FILE\.arrow, or in Python by format="arrow"', ""),
         ("e.log", "a text\nof two lines\n", 'format="text"', ""),
         ("f.bin", "\0\1", 'reads \\("leat", ', ""),
         ("g.bin", "\udcff" * 8, 'reads \\("leat", ', ""),

@@ -28,6 +28,7 @@ from .schema import Field, held
 from .sparse import Sparse, packed, row_of
 
 _INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+_MOST, _LONGEST = 1024, 63  # fields of a schema, and bytes of the name of one
 _NONE, _BEGUN = 1, 2  # marks of values, as enum leat_mark
 
 
@@ -89,6 +90,11 @@ class Columns:
             for n, f in self.fields.items()
             if self.nullable[n] and n not in self.fill and not arrow_values.has_null(f)
         ]
+        if odd := [n for n in self.fields if len(n) > _LONGEST] or list(self.fields)[_MOST:]:
+            raise InvalidError(
+                f"{source} has {len(self.fields)} columns, and a data set at most {_MOST} fields with names of at most "
+                f"{_LONGEST} bytes, such as not {odd[0]!r:.80}: fields=[...] takes some of them"
+            )
         self.classes = known.classes(self.fields)
 
     def has_files(self, name: str) -> bool:
