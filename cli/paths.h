@@ -6,11 +6,10 @@
 
 struct cli_paths {
     char **at; /* NULL before cli_paths_init, and if there are none */
-    size_t n, room;
+    size_t n;
 };
 
-/* The paths that are meant, in their order. A pattern stands for all of its numbers, with the zeros that it has; a file
- * whose name looks like one is itself. False after a message. */
+/* The paths that are meant, as of leat_paths_expand. False after a message. */
 bool cli_paths_init(struct cli_paths *paths, const struct cli_command *command, const struct cli_several *given);
 void cli_paths_destroy(struct cli_paths *paths);
 

@@ -97,12 +97,11 @@ bool cli_are_read_by_python(const struct cli_paths *paths)
                                          ".lance",   ".array_record", ".arrayrecord", NULL},
                              *const cells[] = {".h5ad", ".h5", ".hdf5", ".zarr", ".zarr.zip", NULL},
                              *const of_cells[] = {"matrix.mtx", "matrix.mtx.gz", "header.sch", NULL};
-    size_t n_tables = 0, n_cells = 0;
-    for (size_t i = 0; i < paths->n; i++) {
-        n_tables += ends_so(paths->at[i], tables) || is_of_hugging_face(paths->at[i]);
-        n_cells += ends_so(paths->at[i], cells) || holds(paths->at[i], of_cells);
-    }
-    return (n_tables == paths->n || n_cells == paths->n) && !access(paths->at[0], F_OK);
+    for (size_t i = 0; i < paths->n; i++)
+        if (ends_so(paths->at[i], tables) || ends_so(paths->at[i], cells) || holds(paths->at[i], of_cells) ||
+            is_of_hugging_face(paths->at[i]))
+            return !access(paths->at[i], F_OK);
+    return false;
 }
 
 /* A process that is told to end ends Python first, and removes what that has written; then it ends by that signal. */

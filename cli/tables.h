@@ -6,8 +6,8 @@
 #include "opening.h"
 #include "paths.h"
 
-/* Whether they are there, and all of them tables (Parquet, Arrow, folders of Hugging Face, Lance, ArrayRecord) or
- * all of them files of single cells, by their names or by what a folder holds. */
+/* Whether they are there, and one of them is a table (Parquet, Arrow, a folder of Hugging Face, Lance, ArrayRecord) or
+ * a file of single cells, by its name or by what a folder holds. */
 bool cli_are_read_by_python(const struct cli_paths *paths);
 /* Opens what `o->tables` says of their samples, as a file of leat in $TMPDIR that has no name any more. Samples with
  * missing values are left out of a copy of all, with a message. NULL after a message. */

@@ -289,6 +289,7 @@ struct leat_loader *py_loader_handle(PyObject *object);
 PyObject *py_names(PyObject *module, PyObject *list);
 PyObject *py_find_name(PyObject *module, PyObject *args);
 PyObject *py_nearest(PyObject *module, PyObject *args);
+PyObject *py_paths(PyObject *module, PyObject *given);
 
 /* writer.c */
 PyObject *py_writer_join(PyObject *module, PyObject *args);

@@ -351,6 +351,7 @@ static PyMethodDef functions[] = {
     {"status_name", status_name, METH_O, "status_name(code, /): 'LEAT_E_IO' and so on"},
     {"escape", escape, METH_O, "escape(text, /): what can be shown of it"},
     {"nearest", py_nearest, METH_VARARGS, "nearest(word, names, /): the name that is probably meant, or None"},
+    {"paths", py_paths, METH_O, "paths(given, /): the files that paths and patterns, as bytes, stand for"},
     {"names", py_names, METH_O, "names(names, /): a set of names of files, given as a list of bytes"},
     {"find_name", py_find_name, METH_VARARGS,
      "find_name(names, name): (the one that is meant or None, what is to be said of one in another form)"},

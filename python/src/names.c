@@ -1,4 +1,4 @@
-/* Names of files by the one rule of format/names.h, for tables that name photos, and what a wrong name means. */
+/* Names: of files by the one rule of format/names.h, for tables that name photos; patterns; what a wrong name means. */
 #include "format/names.h"
 
 #include <string.h>
@@ -73,4 +73,33 @@ PyObject *py_nearest(PyObject *module, PyObject *args)
     PyObject *near = Py_BuildValue("z", leat_nearest(utf8_or_none(word), names, (size_t)n));
     PyMem_Free(names);
     return near;
+}
+
+/* paths(list of bytes): leat_paths_expand */
+PyObject *py_paths(PyObject *module, PyObject *given)
+{
+    struct leat_error error;
+    char **paths = NULL;
+    size_t n_paths = 0;
+    const Py_ssize_t n = PyList_Size(given);
+    const char **names = n < 0 ? NULL : PyMem_Calloc((size_t)n + 1, sizeof *names);
+    if (!names)
+        return n < 0 ? NULL : PyErr_NoMemory();
+    for (Py_ssize_t i = 0; i < n; i++)
+        if (PyBytes_AsStringAndSize(PyList_GetItem(given, i), (char **)&names[i], NULL)) {
+            PyMem_Free(names);
+            return NULL;
+        }
+    const int rc = leat_paths_expand(names, (size_t)n, &paths, &n_paths, &error);
+    PyMem_Free(names);
+    if (rc)
+        return py_raise(&error);
+    PyObject *list = PyList_New((Py_ssize_t)n_paths);
+    for (size_t i = 0; list && i < n_paths; i++) {
+        PyObject *path = PyUnicode_DecodeFSDefault(paths[i]);
+        if (!path || PyList_SetItem(list, (Py_ssize_t)i, path))
+            Py_CLEAR(list);
+    }
+    leat_free(paths);
+    return list;
 }

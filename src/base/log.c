@@ -3,6 +3,7 @@
  */
 #include "base/log.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -33,12 +34,28 @@ static void read_environment(void)
         int opened = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
         if (opened >= 0)
             fd = opened;
+        else
+            dprintf(2, "leat: LEAT_LOG_FILE=%.1000s cannot be opened: %s; the log goes to standard error\n", path,
+                    strerror(errno));
     }
 }
 
 void leat_log_check(void)
 {
     pthread_once(&once, read_environment);
+}
+
+bool leat_log_number(const char *variable, uint64_t *out)
+{
+    const char *wish = getenv(variable);
+    if (!wish || !*wish)
+        return false;
+    errno = 0;
+    *out = strtoull(wish, NULL, 10);
+    if (!errno && strspn(wish, "0123456789") == strlen(wish))
+        return true;
+    dprintf(2, "leat: %s=%.100s is no whole number; the default is taken\n", variable, wish);
+    return false;
 }
 
 void leat_log(enum leat_log_level level, const char *format, ...)

@@ -25,6 +25,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/ledger.h"
+#include "base/log.h"
 #include "io/interrupt.h"
 
 LEAT_REPLACEABLE uint64_t leat_blocks_budget(uint64_t usual)
@@ -159,13 +160,11 @@ static void in_child(void)
 
 static void start_once(void)
 {
-    const char *wish = getenv("LEAT_CACHE_BYTES");
-    char *end = NULL;
-    uint64_t share = leat_memory_allowed() / 16, wished = wish ? strtoull(wish, &end, 10) : 0;
-    cache.budget = end && end > wish && !*end   ? wished
-                   : share < UINT64_C(16) << 20 ? UINT64_C(16) << 20
-                   : share > UINT64_C(1) << 30  ? UINT64_C(1) << 30
-                                                : share;
+    uint64_t share = leat_memory_allowed() / 16;
+    if (!leat_log_number("LEAT_CACHE_BYTES", &cache.budget))
+        cache.budget = share < UINT64_C(16) << 20  ? UINT64_C(16) << 20
+                       : share > UINT64_C(1) << 30 ? UINT64_C(1) << 30
+                                                   : share;
     pthread_atfork(before_fork, after_fork, in_child);
 }
 

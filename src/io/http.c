@@ -30,6 +30,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/thread.h"
 #include "io/file.h"
 #include "io/http.h"
@@ -586,10 +587,11 @@ static void start_once(void)
 
 static size_t connections_wanted(void)
 {
-    const char *wish = getenv("LEAT_HTTP_CONNECTIONS");
     struct rlimit files;
-    long n = wish ? strtol(wish, NULL, 10) : 0;
-    size_t wanted = n <= 0 ? CONNECTIONS : n < MOST_CONNECTIONS ? (size_t)n : MOST_CONNECTIONS;
+    uint64_t n = 0;
+    size_t wanted = !leat_log_number("LEAT_HTTP_CONNECTIONS", &n) || !n ? CONNECTIONS
+                    : n < MOST_CONNECTIONS                              ? (size_t)n
+                                                                        : MOST_CONNECTIONS;
     if (getrlimit(RLIMIT_NOFILE, &files) || files.rlim_cur / 2 >= wanted)
         return wanted;
     return files.rlim_cur > 2 ? (size_t)files.rlim_cur / 2 : 1;

@@ -62,19 +62,37 @@ def test_patterns_are_those_of_leat_open(tmp_path: Path) -> None:
         assert said == f"leat info: cannot open {expanded(text)[0]}: No such file or directory\n", text
 
 
+def test_a_pattern_that_fits_tables_and_others_is_one_data_set(tmp_path: Path) -> None:
+    pq = pytest.importorskip("pyarrow.parquet")
+    import pyarrow as pa
+
+    with package.Writer(tmp_path / "a.leat", {"n": "int64"}) as w:
+        w.write_batch({"n": np.arange(3)})
+    pq.write_table(pa.table({"n": [3, 4]}), tmp_path / "b.parquet")
+    (tmp_path / "c.jsonl").write_text('{"n": 5}\n')
+    want = package.open(str(tmp_path / "*"))
+    info = json.loads(leat("info", tmp_path / "*", "--json").stdout)
+    assert (info["format"], info["count"], info["fingerprint"]) == ("mixed", 6, want.fingerprint)
+    assert leat("cat", tmp_path / "*", "--where", "n > 1", "--field", "n").stdout == "2\n3\n4\n5\n"
+    leat("convert", tmp_path / "*", tmp_path / "all.leat", "--quiet")
+    assert package.open(tmp_path / "all.leat").fingerprint == want.fingerprint
+
+
 def test_patterns_with_a_star_are_those_of_leat_open(tmp_path: Path) -> None:
     names = ["a.jsonl", "b.jsonl", "B.jsonl", "a-1.jsonl", "a-10.jsonl", "a-2.jsonl", "\u00e9.jsonl", ".hidden.jsonl"]
     for name in names:
         (tmp_path / name).write_text(f'{{"name": "{name}"}}\n')
     for left in ("c.jsonl.leat-index", "d.jsonl.partial", "e.jsonl.leat-frames.zst"):
         (tmp_path / left).write_text("no data")
-    for star in ("*", "a-?.jsonl", "[ab]*.jsonl", "[!a]*", "*/../a-*"):
+    for star in ("*", "a-?.jsonl", "[ab]*.jsonl", "[!a]*", "[^a]*", "?.jsonl", "*/../a-*"):
         (tmp_path / "below").mkdir(exist_ok=True)
         path = str(tmp_path / star)
-        if star in ("*", "[!a]*"):
+        if star in ("*", "[!a]*", "[^a]*"):
             (tmp_path / "below").rmdir()
         told = leat("cat", path, "--where", "id >= 0", "--field", "name").stdout.split()
         assert told == [s["name"] for s in package.open(path)] and told, star
+        assert star != "[^a]*" or "a.jsonl" not in told
+        assert star != "?.jsonl" or "\u00e9.jsonl" in told, "a letter is one whatever the language"
     said = leat("info", tmp_path / "q*", code=2).stderr
     assert said == f"leat info: no file fits the pattern {tmp_path}/q*\n"
     with pytest.raises(package.MissingFileError, match=r"no file fits the pattern .*/q\*"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import pty
@@ -122,6 +123,20 @@ def test_info_refuses_what_is_no_data_set(tmp_path: Path) -> None:
 def test_a_level_of_the_log_that_there_is_not_is_said_once(packed: Path) -> None:
     said = leat("info", packed, env={**os.environ, "LEAT_LOG": "loud"}).stderr
     assert said == "leat: LEAT_LOG=loud is not known: it is error, warning, info or debug; nothing is logged\n"
+
+
+def test_a_file_of_the_log_that_cannot_be_opened_is_said(packed: Path, tmp_path: Path) -> None:
+    environment = {**os.environ, "LEAT_LOG": "error", "LEAT_LOG_FILE": str(tmp_path / "none" / "log")}
+    said = leat("info", packed, env=environment).stderr
+    assert said.startswith(f"leat: LEAT_LOG_FILE={tmp_path}/none/log cannot be opened: No such file or directory; ")
+
+
+@pytest.mark.parametrize("value", ["10GB", "-5", "1e9", " 7"])
+def test_a_variable_that_is_no_number_is_said_and_the_default_is_taken(tmp_path: Path, value: str) -> None:
+    (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(b'{"n": 1}\n'))
+    for there, said in ((value, f"leat: LEAT_CACHE_BYTES={value} is no whole number; the default is taken\n"), ("9", "")):
+        done = leat("cat", "a.jsonl.gz", "--id", 0, cwd=tmp_path, env={**os.environ, "LEAT_CACHE_BYTES": there})
+        assert (done.stdout, done.stderr) == ("1\n", said)
 
 
 @pytest.mark.parametrize("level", ["", "error", "warning"])

@@ -5,9 +5,9 @@ from mutations import Mutation
 MUTATIONS = [
     Mutation(
         "an index beside a file fits a pattern with a star",
-        "cli/paths.c",
-        "good = is_ours(found.gl_pathv[i]) || push(",
-        "good = push(",
+        "src/io/paths.c",
+        "rc = is_ours(found.gl_pathv[i]) ? LEAT_OK : push(",
+        "rc = push(",
         ("py:test_cli_patterns.py",),
     ),
     Mutation(

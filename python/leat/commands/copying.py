@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..data.arrow import Chunks
-from ..data.dataset import Dataset, _cells, _of_hugging_face, _of_libraries, _tables
+from ..data.dataset import Dataset, _cells, _files, _of_hugging_face, _of_libraries, _tables
 from ..data.dataset import open as _open
 from ..data.schema import of_copy
 from ..data.writer import Writer
@@ -30,13 +30,13 @@ def main(options: Mapping[str, str]) -> int:
 def opened(src: Any, options: Mapping[str, str]) -> Dataset:
     refuse_opening(options, src)
     fill = fills_of(options)
-    more: dict[str, Any] = {"genes": "outer"} if _cells(src, "auto")[1] else {}
+    more: dict[str, Any] = {"genes": "outer"} if _cells(_files(src), "auto")[1] else {}
     return _open(src, fields=fields_of(options), fill=fill, split=options.get("split"), **more)
 
 
 def _all(src: Any, options: Mapping[str, str]) -> None:
     """All samples, but those with missing values."""
-    if _cells(src, "auto")[1]:
+    if _cells(_files(src), "auto")[1]:
         copied(src, options["copy"])
         return
     dataset = opened(src, options)
@@ -79,13 +79,14 @@ def _about(src: Any, options: Mapping[str, str]) -> None:
     """No samples: the fields, and what is known of the files among the metadata."""
     dataset = opened(src, options)
     known, format = _of_hugging_face(src, "auto", options.get("split"))  # noqa: A001
-    kind = next((k for k, paths in (f(known, format) for f in (_cells, _tables, _of_libraries)) if paths), "hf")
+    files = _files(known)
+    kind = next((k for k, paths in (f(files, format) for f in (_cells, _tables, _of_libraries)) if paths), "")
     part = dataset.where(options["where"]) if "where" in options else dataset
     told = {
-        "format": kind,
+        "format": kind or dataset.about["format"],
         "count": len(part),
         "of": len(dataset),
-        "bytes": sum(map(_size, [known] if isinstance(known, str) else known)),
+        "bytes": sum(map(_size, files)),
         "fingerprint": part.fingerprint,
         "metadata": dataset.metadata,
         "shards": [],

@@ -631,14 +631,17 @@ def _are_one(paths: Sequence[Any], format: str) -> bool:  # noqa: A002
 _TABLES = {"parquet": (".parquet", ".pq"), "arrow": (".arrow", ".feather", ".ipc")}
 
 
-def _tables(src: Any, format: str) -> tuple[str, list[str]]:  # noqa: A002
-    """The format of tables and the paths of their files that `src` is; no paths: it is something else."""
-    listed = isinstance(src, Sequence) and not isinstance(src, (str, bytes))
-    if not listed and not isinstance(src, (str, os.PathLike)) or format not in ("auto", *_TABLES):
-        return "", []
-    paths = [p for one in (src if listed else [src]) for p in expanded(os.fspath(one))]
+def _files(src: Any) -> list[str]:
+    """The files that a path, a pattern or a list of them stands for; none: it is something else."""
+    if isinstance(src, (str, os.PathLike)):
+        return expanded(src)
+    return expanded(*src) if isinstance(src, Sequence) and not isinstance(src, bytes) else []
+
+
+def _tables(paths: list[str], format: str) -> tuple[str, list[str]]:  # noqa: A002
+    """The format of tables and the paths of their files; no paths: it is something else."""
     for name, ends in _TABLES.items():
-        if format == name or (
+        if paths and format == name or (
             format == "auto" and paths and all(p.lower().endswith(ends) and not os.path.isdir(p) for p in paths)
         ):
             return name, [os.path.abspath(p) for p in paths]
@@ -647,14 +650,15 @@ def _tables(src: Any, format: str) -> tuple[str, list[str]]:  # noqa: A002
 
 def _of_hugging_face(src: Any, format: str, split: str | None) -> tuple[Any, str]:  # noqa: A002
     """Of a folder that `datasets` has saved, or that comes from the Hub, its files; others are as they were given."""
-    from .hugging_face import files_of, hub_files_of, is_of_hub, is_saved
+    from .hugging_face import card_of, files_of, hub_files_of, is_of_hub, is_saved
 
     path = os.fspath(src) if isinstance(src, (str, os.PathLike)) else ""
     if format in ("auto", "hf") and path and os.path.isdir(path):
         if is_saved(path):
             return files_of(path, split), "arrow"
-        if format == "hf" or is_of_hub(path):
-            return hub_files_of(path, split), "auto"
+        card = card_of(path)
+        if format == "hf" or is_of_hub(path, card):
+            return hub_files_of(path, split, card), "auto"
     if split is not None:
         raise ValueError(
             f"split is for a folder that datasets has saved or that comes from the Hub, and {src!r:.60} is none"
@@ -662,14 +666,13 @@ def _of_hugging_face(src: Any, format: str, split: str | None) -> tuple[Any, str
     return src, "auto" if format == "hf" else format
 
 
-def _of_libraries(src: Any, format: str) -> tuple[str, list[str]]:  # noqa: A002
+def _of_libraries(paths: list[str], format: str) -> tuple[str, list[str]]:  # noqa: A002
     """The format that its own library reads, and the paths; no paths: it is something else."""
     from .libraries import FORMATS, format_of
 
-    listed = isinstance(src, Sequence) and not isinstance(src, (str, bytes))
-    if not listed and not isinstance(src, (str, os.PathLike)) or format not in ("auto", *FORMATS):
+    if not paths or format not in ("auto", *FORMATS):
         return "", []
-    paths = [absolute(p) for one in (src if listed else [src]) for p in expanded(os.fspath(one))]
+    paths = [absolute(p) for p in paths]
     kinds = {format} if format != "auto" else {format_of(p) for p in paths}
     return ("", []) if len(kinds) != 1 or kinds == {""} else (kinds.pop(), paths)
 
@@ -677,12 +680,10 @@ def _of_libraries(src: Any, format: str) -> tuple[str, list[str]]:  # noqa: A002
 _CELLS = ("h5ad", "zarr", "10x", "scdl", "hdf5")
 
 
-def _cells(src: Any, format: str) -> tuple[str, list[str]]:  # noqa: A002
-    """The format of files of cells, or of arrays, and their paths, that `src` is; no paths: it is something else."""
-    listed = isinstance(src, Sequence) and not isinstance(src, (str, bytes))
-    if not listed and not isinstance(src, (str, os.PathLike)) or format not in ("auto", *_CELLS):
+def _cells(paths: list[str], format: str) -> tuple[str, list[str]]:  # noqa: A002
+    """The format of files of cells, or of arrays, and their paths; no paths: it is something else."""
+    if not paths or format not in ("auto", *_CELLS):
         return "", []
-    paths = [p for one in (src if listed else [src]) for p in expanded(os.fspath(one))]
     kind = format
     if format == "auto":
         from .cells.recognise import kind_of
@@ -827,9 +828,10 @@ def open(  # noqa: A001
     if fill is not None and not isinstance(fill, Mapping):
         raise TypeError(f"fill is a dict of names of columns to values, not {fill!r:.60}")
     src, format = _of_hugging_face(src, format, split)  # noqa: A001
-    cells, files = _cells(src, format)
-    kind, tables = ("", []) if files else _tables(src, format)
-    library, records = ("", []) if files or tables else _of_libraries(src, format)
+    named = _files(src)
+    cells, files = _cells(named, format)
+    kind, tables = ("", []) if files else _tables(named, format)
+    library, records = ("", []) if files or tables else _of_libraries(named, format)
     if features is not None and not isinstance(features, (str, os.PathLike)):
         raise TypeError(
             f"features is the path of a file of numpy.save, not {builtins.type(features).__name__}: numpy.save(path, "
@@ -910,18 +912,15 @@ def open(  # noqa: A001
             raise InvalidError("src is an empty list: leat.open takes a path, or a list with one or more")
         if not _are_one(src, format):
             return concat(*(open(p, **options, fill=fill) for p in src))
-        paths = [p for one in src for p in expanded(os.fspath(one))]
-    else:
-        paths = expanded(os.fspath(src))
-        if len(paths) > 1 and not _are_one(paths, format):
-            return concat(*(open(p, **options, fill=fill) for p in paths))
+    elif len(named) > 1 and not _are_one(named, format):
+        return concat(*(open(p, **options, fill=fill) for p in named))
     if fill is not None:
         raise ValueError(
-            f"fill is for columns of Parquet and Arrow with missing values, and {paths[0]} is of neither format"
+            f"fill is for columns of Parquet and Arrow with missing values, and {named[0]} is of neither format"
         )
     options["fields"] = _schema.wanted(fields)
     options["block"] = options["block"] or 0
-    paths = [absolute(p) for p in paths]
+    paths = [absolute(p) for p in named]
     dataset = _open_one(paths[0] if len(paths) == 1 else paths, **options)
     if notice := dataset._handle.notice():
         warnings.warn(notice, stacklevel=2)

@@ -49,7 +49,10 @@ def splits_of(path: str) -> list[str] | list[None]:
         return [None]
     if os.path.exists(os.path.join(path, _SPLITS)):
         return _saved_splits(path)
-    return [None] if is_saved(path) or not is_of_hub(path) else list(_by_card(path) or _by_name(path))
+    if is_saved(path):
+        return [None]
+    card = card_of(path)
+    return list(_by_card(path, card) or _by_name(path)) if is_of_hub(path, card) else [None]
 
 
 def _saved_splits(path: str) -> list[str]:
@@ -86,19 +89,18 @@ def files_of(path: str, split: str | None) -> list[str]:
     return files
 
 
-def is_of_hub(path: str) -> bool:
+def is_of_hub(path: str, card: list[dict[str, Any]]) -> bool:
     """Whether a folder was downloaded from the Hub with files in the place of a script. Photos, which have folders of
-    their own, are opened as any others.
+    their own, are opened as any others. `card`: of :func:`card_of`.
     """
     if not any(os.path.isfile(os.path.join(path, name)) for name in (_CARD, ".gitattributes")):
         return False
-    configs = _configs(path)
-    return not _name_photos(path, configs) if configs else bool(_by_name(path))
+    return not _name_photos(path, card) if card else bool(_by_name(path))
 
 
-def hub_files_of(path: str, split: str | None) -> list[str]:
+def hub_files_of(path: str, split: str | None, card: list[dict[str, Any]]) -> list[str]:
     """The files of a split of such a folder, sorted by name."""
-    patterns = _by_card(path)
+    patterns = _by_card(path, card)
     splits = patterns or _by_name(path)
     if not splits:
         raise MissingFileError(
@@ -146,8 +148,8 @@ def _by_name(path: str) -> dict[str, list[str]]:
     return {}
 
 
-def _configs(path: str) -> list[dict[str, Any]]:
-    """The `configs` of a card that name files."""
+def card_of(path: str) -> list[dict[str, Any]]:
+    """The `configs` of a folder's card that name files; none: it has no card, or one that names none."""
     try:
         with open(os.path.join(path, _CARD), encoding="utf-8-sig", errors="replace") as file:
             text = file.read(_CARD_BYTES)
@@ -168,9 +170,8 @@ def _configs(path: str) -> list[dict[str, Any]]:
     return [c for c in configs if isinstance(c, dict) and c.get("data_files")] if isinstance(configs, list) else []
 
 
-def _by_card(path: str) -> dict[str, list[str]]:
+def _by_card(path: str, configs: list[dict[str, Any]]) -> dict[str, list[str]]:
     """The patterns of each split of the card's one configuration, or of its default one."""
-    configs = _configs(path)
     chosen = [c for c in configs if c.get("default") is True] or [
         c for c in configs if len(configs) == 1 or c.get("config_name") == "default"
     ]

@@ -1,0 +1,158 @@
+/*
+ * Patterns of paths. The shell expands {0..9} and * by itself, but not in quotes, and not to the names of very many
+ * files; Python does not at all.
+ */
+#include <glob.h>
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+#define MOST_PATHS 1000000
+#define MOST_DIGITS 18
+
+struct list {
+    char **at;
+    size_t n, room, bytes; /* of all names */
+    struct leat_error *error;
+};
+
+static int push(struct list *list, const char *path)
+{
+    if (list->n == MOST_PATHS)
+        return leat_fail(list->error, LEAT_E_INVALID, "there are more than %d files", MOST_PATHS);
+    if (!leat_grow(&list->at, &list->room, list->n + 1, sizeof *list->at) || !(list->at[list->n] = leat_strdup(path)))
+        return leat_fail(list->error, LEAT_E_NOMEM, "no memory for the names of %zu files", list->n + 1);
+    list->bytes += strlen(list->at[list->n++]) + 1;
+    return LEAT_OK;
+}
+
+/* A range in a pattern: text[begin, end) is {FIRST..LAST}. */
+struct range {
+    size_t begin, end;
+    unsigned long long first, last;
+    int width; /* of its numbers, with zeros in front */
+};
+
+/* The digits at *at, which it moves behind them; 0: none, or too many. */
+static size_t read_number(const char **at, unsigned long long *out)
+{
+    const size_t n = strspn(*at, "0123456789");
+    *out = n && n <= MOST_DIGITS ? strtoull(*at, NULL, 10) : 0;
+    *at += n;
+    return n <= MOST_DIGITS ? n : 0;
+}
+
+static bool find_range(const char *text, struct range *r)
+{
+    for (const char *open = strchr(text, '{'); open; open = strchr(open + 1, '{')) {
+        const char *at = open + 1;
+        const size_t n = read_number(&at, &r->first);
+        if (!n || strncmp(at, "..", 2) != 0)
+            continue;
+        at += 2;
+        const size_t m = read_number(&at, &r->last);
+        if (!m || *at != '}')
+            continue;
+        r->begin = (size_t)(open - text);
+        r->end = (size_t)(at - text) + 1;
+        r->width = n == m || open[1] == '0' ? (int)n : 0;
+        return true;
+    }
+    return false;
+}
+
+/* Whether leat has put a file there: an index beside a file, the copy of a compressed one, or one not finished. */
+static bool is_ours(const char *path)
+{
+    static const char partial[] = ".partial";
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const size_t n = strlen(name), end = sizeof partial - 1;
+    return strstr(name, ".leat-") || (n >= end && !strcmp(name + n - end, partial));
+}
+
+static bool is_remote(const char *path)
+{
+    return !strncasecmp(path, "http://", 7) || !strncasecmp(path, "https://", 8);
+}
+
+static int compare_paths(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* The files that fit a pattern with a star, sorted by name. Names are UTF-8 whatever the language of the process. */
+static int push_matching(struct list *list, const char *pattern)
+{
+    locale_t utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", 0), before = utf8 ? uselocale(utf8) : 0;
+    const size_t begun = list->n;
+    glob_t found = {0};
+    int rc = LEAT_OK;
+    const bool any = !glob(pattern, GLOB_NOSORT | GLOB_NOESCAPE, NULL, &found);
+    if (utf8) {
+        uselocale(before);
+        freelocale(utf8);
+    }
+    if (any) {
+        qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv, compare_paths);
+        for (size_t i = 0; i < found.gl_pathc && !rc; i++)
+            rc = is_ours(found.gl_pathv[i]) ? LEAT_OK : push(list, found.gl_pathv[i]);
+    }
+    globfree(&found);
+    if (rc || list->n > begun)
+        return rc;
+    return leat_fail_at(list->error, LEAT_E_NOT_FOUND, pattern, LEAT_NO_OFFSET, "no file fits the pattern %s", pattern);
+}
+
+static int expand(struct list *list, const char *text)
+{
+    struct range r;
+    int rc = LEAT_OK;
+    if (!access(text, F_OK))
+        return push(list, text);
+    if (!find_range(text, &r))
+        return !is_remote(text) && strpbrk(text, "*?[") ? push_matching(list, text) : push(list, text);
+    if (r.last < r.first || r.last - r.first >= MOST_PATHS)
+        return leat_fail(list->error, LEAT_E_INVALID, "%.*s in %s is no range of numbers that rise",
+                         (int)(r.end - r.begin), text + r.begin, text);
+    const size_t room = strlen(text) + MOST_DIGITS + 1;
+    char *one = leat_alloc(room);
+    if (!one)
+        return leat_fail(list->error, LEAT_E_NOMEM, "no memory for the names of files");
+    for (unsigned long long n = r.first; n <= r.last && !rc; n++) {
+        snprintf(one, room, "%.*s%0*llu%s", (int)r.begin, text, r.width, n, text + r.end);
+        rc = expand(list, one);
+    }
+    leat_free(one);
+    return rc;
+}
+
+int leat_paths_expand(const char *const *given, size_t n, char ***paths, size_t *n_paths, struct leat_error *error)
+{
+    struct list list = {.error = error};
+    int rc = LEAT_OK;
+    *paths = NULL;
+    *n_paths = 0;
+    for (size_t i = 0; i < n && !rc; i++)
+        rc = expand(&list, given[i]);
+    /* one block: the addresses, and behind them the texts */
+    if (!rc && !(*paths = leat_alloc((list.n + 1) * sizeof **paths + list.bytes)))
+        rc = leat_fail(error, LEAT_E_NOMEM, "no memory for the names of %zu files", list.n);
+    char *text = rc ? NULL : (char *)(*paths + list.n + 1);
+    for (size_t i = 0; i < list.n; i++) {
+        if (text) {
+            (*paths)[i] = text;
+            text = stpcpy(text, list.at[i]) + 1;
+        }
+        leat_free(list.at[i]);
+    }
+    leat_free(list.at);
+    if (!rc)
+        *n_paths = list.n;
+    return rc;
+}
