@@ -134,7 +134,8 @@ def test_a_file_of_the_log_that_cannot_be_opened_is_said(packed: Path, tmp_path:
 @pytest.mark.parametrize("value", ["10GB", "-5", "1e9", " 7"])
 def test_a_variable_that_is_no_number_is_said_and_the_default_is_taken(tmp_path: Path, value: str) -> None:
     (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(b'{"n": 1}\n'))
-    for there, said in ((value, f"leat: LEAT_CACHE_BYTES={value} is no whole number; the default is taken\n"), ("9", "")):
+    told = f"leat: LEAT_CACHE_BYTES={value} is no whole number; the default is taken\n"
+    for there, said in ((value, told), ("9", "")):
         done = leat("cat", "a.jsonl.gz", "--id", 0, cwd=tmp_path, env={**os.environ, "LEAT_CACHE_BYTES": there})
         assert (done.stdout, done.stderr) == ("1\n", said)
 
