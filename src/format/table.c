@@ -208,6 +208,14 @@ static bool find_annotations(const char *folder, const char *photos, char *out, 
     return found || leat_nearby_json(folder, photos, out, room);
 }
 
+/* What a path that is not there was meant as, if it is none. */
+static const char *no_path(const char *path)
+{
+    if (strstr(path, "://"))
+        return ": paths, and addresses of http:// and https://, are read";
+    return *path == '~' || strstr(path, "/~") ? ": ~ is a home directory in the shell alone, and not in quotes" : NULL;
+}
+
 void leat_source_suggest(const char *path, const struct leat_open_options *options, struct leat_error *error)
 {
     struct stat st;
@@ -216,19 +224,22 @@ void leat_source_suggest(const char *path, const struct leat_open_options *optio
     const char *annotations = options->annotations;
     if (!error || leat_io_is_remote(path))
         return;
+    const size_t used = strlen(error->message);
+    const char *hint = NULL;
     if (stat(path, &st))
-        found = errno == ENOENT && leat_nearby_path(path, NULL, annotations, other, sizeof other);
+        found = errno == ENOENT && !(hint = no_path(path)) &&
+                leat_nearby_path(path, NULL, annotations, other, sizeof other);
     else if (annotations && stat(annotations, &st))
         found = errno == ENOENT && leat_nearby_path(annotations, path, false, other, sizeof other);
     else if (annotations && error->code == LEAT_E_FORMAT && S_ISDIR(st.st_mode))
         found = find_annotations(annotations, path, other, sizeof other);
     else if (!annotations && error->code == LEAT_E_IO && S_ISDIR(st.st_mode)) { /* a file was asked for by `format` */
         if (leat_together_hint(path, other, sizeof other))
-            snprintf(error->message + strlen(error->message), sizeof error->message - strlen(error->message), "%s",
-                     other);
+            snprintf(error->message + used, sizeof error->message - used, "%s", other);
         return;
     }
-    const size_t used = strlen(error->message);
+    if (hint)
+        snprintf(error->message + used, sizeof error->message - used, "%s", hint);
     if (found)
         snprintf(error->message + used, sizeof error->message - used, ": did you mean %s?", other);
 }

@@ -267,3 +267,29 @@ def test_the_folder_that_is_given_is_never_what_was_meant(tmp_path: Path) -> Non
     with pytest.raises(FileNotFoundError, match=said) as raised:
         leat.open(tmp_path / "images", masks=tmp_path / "masks")
     assert "did you mean" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("~/x.leat", "~ is a home directory in the shell alone"),
+        ("~nobody/x.leat", "~ is a home directory in the shell alone"),
+        ("s3://bucket/x.leat", "cannot open s3://bucket/x.leat: No such file or directory: paths, and addresses of http"),
+        ("file:///tmp/x.leat", "cannot open file:///tmp/x.leat: No such file or directory: paths, and addresses"),
+    ],
+)
+def test_what_is_no_path_is_said(path: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for given in (path, [path, path]):
+        with pytest.raises(leat.MissingFileError, match=re.escape(said)):
+            leat.open(given)
+
+
+def test_a_folder_may_have_a_name_like_a_scheme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a:").mkdir()
+    with leat.Writer("a:/x.leat", {"n": "int64"}) as w:
+        w.add(n=1)
+    ds = leat.open("a://x.leat")
+    monkeypatch.chdir("/")
+    assert ds[0]["n"] == 1 and len(leat.Loader(ds, 1)) == 1

@@ -33,4 +33,4 @@ def _is_ours(path: str) -> bool:
 
 def absolute(path: str | os.PathLike[str]) -> str:
     path = os.fspath(path)
-    return path if REMOTE.match(path) else os.path.abspath(path)
+    return path if "://" in path and not os.path.exists(path) else os.path.abspath(path)
