@@ -150,6 +150,18 @@ def test_what_is_no_mixture_is_said(script: Path, tmp_path: Path) -> None:
     assert "is a int, not a leat.Mix" in leat_here("mix", "show", f"{script}:number", code=2).stderr
     assert "did you mean 'mix'?" in leat_here("mix", "show", f"{script}:mxi", code=2).stderr
     assert "module:attribute" in leat_here("mix", "show", "whatever", code=2).stderr
+    for n, (code, says) in enumerate((
+        ("def mix(:\n", "SyntaxError"),
+        ("x = nothing\n", "NameError: name 'nothing' is not defined"),
+        ("import sys\nsys.exit(0)\n", "SystemExit: 0"),
+        ("import nowhere\n", "ModuleNotFoundError: No module named 'nowhere'"),
+        ("def mix():\n    return 1 / 0\n", "ZeroDivisionError: division by zero"),
+    )):  # fmt: skip
+        broken = tmp_path / f"broken{n}.py"
+        broken.write_text(code)
+        told = leat_here("mix", "show", f"{broken}:mix", code=2).stderr
+        assert told.startswith(f"leat mix: {broken}:mix raised {says}") and "commands" not in told
+    assert "there is no module nowhere" in leat_here("mix", "show", "nowhere:mix", code=2).stderr
     assert "did you mean leat mix show" in leat_here("mix", "plot", "x", code=2).stderr
     (tmp_path / "state.json").write_text(json.dumps({"plan": 1, "log": [{}], "order": {"sources": [{"count": 3}]}}))
     assert "without a mixture" in leat_here("mix", "show", tmp_path / "state.json", code=2).stderr

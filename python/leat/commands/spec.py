@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import json
 import os
 import sys
 import tomllib
-from collections.abc import Mapping
+import traceback
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ import numpy as np
 from .. import _leat
 from ..data.dataset import Dataset
 from ..data.made import of_arrays
+from ..errors import Error, InvalidError, MissingFileError
 from ..loading.loader import Loader
 from ..mixtures.logs import orders_of, with_shares
 from ..mixtures.mixing import Mix
@@ -67,11 +70,28 @@ def named(spec: str) -> Any:
         raise ValueError(f"{spec}: a data set is named module:attribute or file.py:name")
     found = _attribute(spec, module, name)
     is_data = not isinstance(found, type) and (hasattr(found, "__getitem__") or hasattr(found, "__iter__"))
-    return found() if callable(found) and not is_data else found
+    with _of_user(spec):
+        return found() if callable(found) and not is_data else found
+
+
+@contextlib.contextmanager
+def _of_user(spec: str) -> Iterator[None]:
+    """An error of the user's code, or its end, is told with the lines that led to it there."""
+    try:
+        yield
+    except Error:
+        raise
+    except (Exception, SystemExit) as e:
+        at, own = e.__traceback__, os.path.dirname(os.path.dirname(__file__)) + os.sep
+        while at is not None and at.tb_frame.f_code.co_filename.startswith((own, "<frozen ")):
+            at = at.tb_next
+        led = "".join(traceback.format_exception(e.with_traceback(at))).rstrip()
+        raise ValueError(f"{spec} raised {type(e).__name__}: {e}\n\n{led}") from None
 
 
 def _attribute(spec: str, module: str, name: str) -> Any:
-    found: Any = _imported(spec, module)
+    with _of_user(spec):
+        found: Any = _imported(spec, module)
     for part in name.split("."):
         if not hasattr(found, part):
             near = _leat.nearest(part, dir(found))
@@ -83,7 +103,8 @@ def _attribute(spec: str, module: str, name: str) -> Any:
 def _object(spec: str, module: str, name: str) -> Found:
     found: Any = _attribute(spec, module, name)
     if callable(found) and not isinstance(found, (Mix, Schedule, Loader)):
-        found = found()
+        with _of_user(spec):
+            found = found()
     if isinstance(found, Loader) and not isinstance(found.dataset, Dataset):
         state = json.loads(found._core.state())
         shuffle = orders_of(state)[0]["order"] != "sequential"
@@ -99,14 +120,19 @@ def _object(spec: str, module: str, name: str) -> Found:
 def _imported(spec: str, module: str) -> Any:
     if not module.endswith(".py"):
         sys.path.insert(0, os.getcwd())
-        return importlib.import_module(module)
+        try:
+            return importlib.import_module(module)
+        except ModuleNotFoundError as e:
+            if e.name != module.partition(".")[0]:
+                raise
+            raise InvalidError(f"{spec}: there is no module {e.name} in Python's path or the present folder") from None
     if not os.path.isfile(module):
-        raise FileNotFoundError(f"{module}: there is no such file")
+        raise MissingFileError(f"{module}: there is no such file")
     sys.path.insert(0, os.path.dirname(os.path.abspath(module)))
     name = os.path.basename(module)[:-3]
     made = importlib.util.spec_from_file_location(name, module)
     if made is None or made.loader is None:
-        raise ValueError(f"{spec}: Python cannot read this file")
+        raise InvalidError(f"{spec}: Python cannot read this file")
     found = importlib.util.module_from_spec(made)
     sys.modules[name] = found
     made.loader.exec_module(found)
