@@ -274,7 +274,7 @@ def test_the_folder_that_is_given_is_never_what_was_meant(tmp_path: Path) -> Non
     [
         ("~/x.leat", "~ is a home directory in the shell alone"),
         ("~nobody/x.leat", "~ is a home directory in the shell alone"),
-        ("s3://bucket/x.leat", "cannot open s3://bucket/x.leat: No such file or directory: paths, and addresses of http"),
+        ("s3://bucket/x.leat", "cannot open s3://bucket/x.leat: No such file or directory: paths, and addresses"),
         ("file:///tmp/x.leat", "cannot open file:///tmp/x.leat: No such file or directory: paths, and addresses"),
     ],
 )
