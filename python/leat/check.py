@@ -11,6 +11,8 @@ from collections.abc import Set as AbstractSet
 from numbers import Integral
 from typing import Any, ParamSpec
 
+import numpy as np
+
 from . import _leat
 
 P = ParamSpec("P")
@@ -62,6 +64,12 @@ def flag(name: str, value: Any) -> bool:
 def flags(**values: Any) -> None:
     for name, value in values.items():
         flag(name, value)
+
+
+def unmasked(name: str, value: Any) -> None:
+    """Refuses an array with masked values: NumPy would give what happens to lie there."""
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise ValueError(f"field {name!r}: some values are masked, which are none: filled() says what stands for them")
 
 
 def seed(value: Any) -> int:

@@ -140,9 +140,9 @@ def test_a_layout_makes_images_of_an_array() -> None:
         ({"x": np.zeros(3), "y": np.zeros(4)}, "'x' has 3 samples, 'y' has 4"),
         ({"x": np.float32(1)}, "'x' is a single value"),
         ({"x": np.zeros(3, "complex64")}, "'x'.*complex64"),
-        ({"x": np.array(["a", "b"])}, r"'x'.* texts: leat.from_arrow\(pyarrow.table"),
-        ({"x": [[1, 2], [3]]}, r"'x': .* rows of different lengths are a leat.Ragged\("),
-        ({"x": np.ma.array([1, 2], mask=[False, True])}, r"'x' has masked values: array.filled\("),
+        ({"x": np.array(["a", "b"])}, "'x'.*pyarrow.table"),
+        ({"x": [np.arange(2), np.arange(3)]}, "'x' is no array.*leat.Ragged"),
+        ({"x": np.ma.array([1, 2], mask=[0, 1])}, "'x'.*masked"),
         ({"1x": np.zeros(3)}, "1x"),
     ],
 )

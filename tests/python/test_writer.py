@@ -214,6 +214,38 @@ def test_two_writers_of_one_file_exclude_each_other(tmp_path: Path) -> None:
     w.abort()
 
 
+def test_masked_values_are_no_values(tmp_path: Path) -> None:
+    """NumPy would give the numbers that lie under the mask."""
+    masked = np.ma.array([1.0, 2.0], mask=[False, True])
+    schema = {"x": "float64", "y": leat.field("float64", (2,)), "z": leat.field("float64", (None,))}
+    store = leat.Store(tmp_path / "m.store", {"m": "float64"})
+
+    class Source:
+        fields = {"x": leat.field("float64")}
+
+        def __len__(self) -> int:
+            return 2
+
+        def read(self, positions: Any) -> Any:
+            return {"x": masked[list(positions)]}
+
+    with leat.Writer(tmp_path / "m.leat", schema) as w:
+        good = {"x": 1.0, "y": [1, 2], "z": [1]}
+        for refused in (
+            lambda: w.add(**good | {"x": masked[1]}),
+            lambda: w.add(**good | {"y": masked}),
+            lambda: w.add(**good | {"z": masked}),
+            lambda: w.write_batch({"x": masked, "y": [[1, 2]] * 2, "z": [[1]] * 2}),
+            lambda: store.__setitem__([0, 1], masked),
+            lambda: list(leat.Loader(leat.from_source(Source()), 2)),
+        ):
+            with pytest.raises((ValueError, leat.Error), match="masked"):
+                refused()
+        whole = np.ma.array([1.0, 2.0], mask=False)
+        assert w.add(**good | {"y": whole}) == 0
+    assert leat.open(tmp_path / "m.leat")[0]["y"].tolist() == [1, 2]
+
+
 def test_a_closed_writer_says_so(tmp_path: Path) -> None:
     w = leat.Writer(tmp_path / "a.leat", {"n": "int64"})
     w.close()

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from .. import _leat
+from .. import _leat, check
 from ..errors import ChangedError, Error
 from . import schema as _schema
 from .dataset import Dataset, no_dataset
@@ -116,31 +116,36 @@ def as_ragged(name: str, given: Ragged, wanted: Field | None) -> tuple[Any, Any,
     return values, offsets, wanted
 
 
+_OTHERS = (
+    "rows of different lengths are a leat.Ragged; leat.from_arrow(pyarrow.table(...)) takes them as lists, and texts"
+)
+
+
 def as_rows(name: str, given: Any) -> tuple[np.ndarray[Any, Any], str]:
     """An array with dense rows, without a copy if possible, and the name of its dtype."""
     dtype = None
     if hasattr(given, "detach") and hasattr(given, "device"):
         if given.device.type != "cpu":
             raise ValueError(f"{name!r} is a tensor on {given.device}: from_arrays takes tensors on the CPU")
+        given = given.detach()
         if given.is_nested:
             raise ValueError(f"{name!r} is a nested tensor: leat.Ragged(x.values(), x.offsets()) has its rows")
-        given = given.detach()
+        if str(given.layout) != "torch.strided":
+            raise ValueError(f"{name!r} is no dense tensor: {_OTHERS}, and a leat.Sparse sparse ones")
         if str(given.dtype) == "torch.bfloat16":
             dtype = "bfloat16"
         given = _of_tensor(given)
-    if np.ma.is_masked(given):
-        raise ValueError(f"{name!r} has masked values: array.filled(value) says what stands for them")
+    check.unmasked(name, given)
     try:
         array = np.asarray(given)
-    except ValueError as e:
-        raise ValueError(f"{name!r}: {e}; rows of different lengths are a leat.Ragged(values, offsets)") from None
+    except (TypeError, ValueError) as e:  # rows of different lengths
+        raise ValueError(f"{name!r} is no array: {e}; {_OTHERS}") from None
     if array.ndim == 0:
         raise ValueError(f"{name!r} is a single value: the first axis of an array counts samples")
     try:
         dtype = dtype or _schema.dtype_name(array.dtype)
     except ValueError as e:
-        advice = "; texts: leat.from_arrow(pyarrow.table({...}))" if array.dtype.kind in "USO" else ""
-        raise ValueError(f"{name!r}: {e}{advice}") from None
+        raise ValueError(f"{name!r}: {e}{f'; {_OTHERS}' if array.dtype.kind in 'OSU' else ''}") from None
     if not array.dtype.isnative or (len(array) and not array[0].flags.c_contiguous):
         array = np.ascontiguousarray(array, array.dtype.newbyteorder("="))
     return array, dtype
@@ -386,6 +391,7 @@ class Reader:
         return [self._varying(name, field, v, at) for at, v in enumerate(values)]
 
     def _array(self, name: str, field: Field, value: Any, shape: tuple[Any, ...]) -> np.ndarray[Any, Any]:
+        check.unmasked(name, value)
         numbers = not hasattr(value, "dtype")  # of Python: they become what the field is
         if hasattr(value, "detach"):
             value = _of_tensor(value.detach().cpu())

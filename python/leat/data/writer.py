@@ -514,6 +514,7 @@ def _array(name: str, field: Field, value: Any, shape: tuple[int | None, ...]) -
 
 
 def _convert(name: str, field: Field, value: Any) -> np.ndarray[Any, Any]:
+    _check.unmasked(name, value)
     if isinstance(value, np.ndarray) and value.ndim:
         return _cast(name, field, value)
     if type(value).__module__.partition(".")[0] == "torch":

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .. import check
 from ..data.ragged import Ragged
 from ..data.schema import Field, dtype_name, held, step_of
 from ..data.writer import sparse_rows
@@ -194,6 +195,7 @@ def _converted(name: str, made: Array, field: Field, target: str, where: str) ->
 
 def _array(name: str, field: Field, value: Any, waits: list[Callable[[], None]], where: str = "") -> tuple[Array, str]:
     """A copy as an array, and the type of its numbers."""
+    check.unmasked(name, value)
     if not is_tensor(value):
         target = field.dtype if field.dtype not in ROUNDED else "float32"
         made = _of_numbers(value, target)
