@@ -110,14 +110,14 @@ class Thread(threading.Thread):
 
     def __init__(self, target: Any, args: Any, daemon: bool) -> None:
         super().__init__(target=target, args=args, daemon=daemon)
-        self.folder = args[1].folder
+        self.folder = args[1].folder if target is jobs.served else None
 
     def run(self) -> None:
         with Taken():
             super().run()
 
     def kill(self) -> None:
-        with contextlib.suppress(OSError):
+        if self.folder is not None:  # a training ends by itself
             leat.ports.stop(jobs.PORT, folder=self.folder)
 
 
