@@ -641,11 +641,8 @@ def _files(src: Any) -> list[str]:
 def _tables(paths: list[str], format: str) -> tuple[str, list[str]]:  # noqa: A002
     """The format of tables and the paths of their files; no paths: it is something else."""
     for name, ends in _TABLES.items():
-        if (
-            paths
-            and format == name
-            or (format == "auto" and paths and all(p.lower().endswith(ends) and not os.path.isdir(p) for p in paths))
-        ):
+        fits = format == "auto" and all(p.lower().endswith(ends) and not os.path.isdir(p) for p in paths)
+        if paths and (format == name or fits):
             return name, [os.path.abspath(p) for p in paths]
     return "", []
 
