@@ -160,8 +160,8 @@ MUTATIONS = [
     Mutation(
         "the eos of a document has no loss",
         "python/leat/data/packing.py",
-        "mask, [True] * ends[1]]).astype(bool)",
-        "mask, [False] * ends[1]]).astype(bool)",
+        "mask, [True] * ends[1]])",
+        "mask, [False] * ends[1]])",
         ("py:test_pack_masks.py",),
     ),
     Mutation(
