@@ -55,6 +55,16 @@ struct leat_jpeg_output {
  * fails. Its `err` must be that of a leat_jpeg_trouble. */
 void leat_jpeg_output_begin(struct leat_jpeg_output *output, j_compress_ptr cinfo, size_t limit);
 
+/* jpeg_write_coefficients, which makes the arrays. In the interface of libjpeg 8, which Ubuntu's library has, its
+ * caller says the size of the photo once more. */
+static inline void leat_jpeg_write_coefficients(j_compress_ptr cinfo, jvirt_barray_ptr *arrays)
+{
+#if JPEG_LIB_VERSION >= 70
+    jpeg_calc_jpeg_dimensions(cinfo);
+#endif
+    jpeg_write_coefficients(cinfo, arrays);
+}
+
 /* For a photo whose header was read. Each block of a Huffman-coded component costs at least one bit, so a header that
  * promises more than the bytes can hold is known to be cut off or false before memory is spent on it. */
 bool leat_jpeg_promises_too_much(const struct jpeg_decompress_struct *cinfo, size_t length);

@@ -182,7 +182,7 @@ static void write_all(struct writer *w, const struct leat_jpeg_coefficients *fro
         arrays[i] = c->mem->request_virt_barray((j_common_ptr)c, JPOOL_IMAGE, TRUE, component->blocks_w,
                                                 component->blocks_h, component->v);
     }
-    jpeg_write_coefficients(c, arrays); /* makes the arrays */
+    leat_jpeg_write_coefficients(c, arrays);
     for (unsigned i = 0; i < from->frame.n_components; i++) {
         const struct leat_jpeg_component *component = &from->frame.component[i];
         size_t row = (size_t)component->blocks_w * 64;

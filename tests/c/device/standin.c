@@ -775,10 +775,10 @@ leat_cu_result cuMemcpyDtoHAsync_v2(void *to, leat_cu_memory from, size_t bytes,
 
 /* ---- NVRTC ------------------------------------------------------------------------------------- */
 
-int nvrtcCreateProgram(struct variant **program, const char *text, const char *name, int n_headers,
-                       const char *const *headers, const char *const *names);
-int nvrtcCreateProgram(struct variant **program, const char *text, const char *name, int n_headers,
-                       const char *const *headers, const char *const *names)
+int nvrtcCreateProgram(void **program, const char *text, const char *name, int n_headers, const char *const *headers,
+                       const char *const *names);
+int nvrtcCreateProgram(void **program, const char *text, const char *name, int n_headers, const char *const *headers,
+                       const char *const *names)
 {
     MAY_FAIL();
     u32 k = 0;
@@ -790,34 +790,35 @@ int nvrtcCreateProgram(struct variant **program, const char *text, const char *n
     }
     if (k == KERNELS || n_headers < 2 || !strstr(headers[0], "KERNEL_FUNCTION"))
         return 5;
-    *program = calloc(1, sizeof **program);
-    (*program)->kernel = k;
+    struct variant *made = *program = calloc(1, sizeof *made);
+    made->kernel = k;
     return 0;
 }
 
-int nvrtcDestroyProgram(struct variant **program);
-int nvrtcDestroyProgram(struct variant **program)
+int nvrtcDestroyProgram(void **program);
+int nvrtcDestroyProgram(void **program)
 {
     free(*program);
     return 0;
 }
 
-int nvrtcCompileProgram(struct variant *program, int n, const char *const *options);
-int nvrtcCompileProgram(struct variant *program, int n, const char *const *options)
+int nvrtcCompileProgram(void *program, int n, const char *const *options);
+int nvrtcCompileProgram(void *program, int n, const char *const *options)
 {
+    struct variant *v = program;
     char architecture[64];
     MAY_FAIL();
     snprintf(architecture, sizeof architecture, "--gpu-architecture=%s_%d", state.architecture <= 90 ? "sm" : "compute",
              state.architecture <= 90 ? state.architecture : 90);
     if (n < 1 || strcmp(options[0], architecture))
         return 5;
-    strcpy(program->magic, "variant");
+    strcpy(v->magic, "variant");
     state.compiled++;
-    const char *const *names = kernels[program->kernel].defines;
+    const char *const *names = kernels[v->kernel].defines;
     for (int i = 0; i < 4 && names[i]; i++) {
         char form[64];
         snprintf(form, sizeof form, "-DLEAT_%s=%%u", names[i]);
-        if (i + 1 >= n || sscanf(options[i + 1], form, &program->values[i]) != 1)
+        if (i + 1 >= n || sscanf(options[i + 1], form, &v->values[i]) != 1)
             return 5;
     }
     return 0;
@@ -845,31 +846,31 @@ int nvrtcGetSupportedArchs(int *known)
     return 0;
 }
 
-int nvrtcGetProgramLogSize(struct variant *program, size_t *bytes);
-int nvrtcGetProgramLogSize(struct variant *program, size_t *bytes)
+int nvrtcGetProgramLogSize(void *program, size_t *bytes);
+int nvrtcGetProgramLogSize(void *program, size_t *bytes)
 {
     *bytes = 9;
     return 0;
 }
 
-int nvrtcGetProgramLog(struct variant *program, char *log);
-int nvrtcGetProgramLog(struct variant *program, char *log)
+int nvrtcGetProgramLog(void *program, char *log);
+int nvrtcGetProgramLog(void *program, char *log)
 {
     strcpy(log, "line one");
     return 0;
 }
 
 #define SIZE_AND_CODE(NAME)                                                                                            \
-    int NAME##Size(struct variant *program, size_t *bytes);                                                            \
-    int NAME##Size(struct variant *program, size_t *bytes)                                                             \
+    int NAME##Size(void *program, size_t *bytes);                                                                      \
+    int NAME##Size(void *program, size_t *bytes)                                                                       \
     {                                                                                                                  \
-        *bytes = sizeof *program;                                                                                      \
+        *bytes = sizeof(struct variant);                                                                               \
         return 0;                                                                                                      \
     }                                                                                                                  \
-    int NAME(struct variant *program, char *code);                                                                     \
-    int NAME(struct variant *program, char *code)                                                                      \
+    int NAME(void *program, char *code);                                                                               \
+    int NAME(void *program, char *code)                                                                                \
     {                                                                                                                  \
-        memcpy(code, program, sizeof *program);                                                                        \
+        memcpy(code, program, sizeof(struct variant));                                                                 \
         return 0;                                                                                                      \
     }
 SIZE_AND_CODE(nvrtcGetCUBIN)

@@ -4,6 +4,8 @@
 
 #include "../photo/photos.h"
 
+#include "codec/jpeg/libjpeg.h"
+
 enum way {
     BASELINE,
     OPTIMISED,
@@ -178,7 +180,7 @@ static inline struct photo make_wild(enum way way, uint64_t key, uint32_t one_of
     jvirt_barray_ptr arrays[3];
     for (unsigned i = 0; i < 3; i++)
         arrays[i] = c.mem->request_virt_barray((j_common_ptr)&c, JPOOL_IMAGE, TRUE, i ? 8 : 16, i ? 6 : 12, i ? 1 : 2);
-    jpeg_write_coefficients(&c, arrays);
+    leat_jpeg_write_coefficients(&c, arrays);
     uint64_t index = 0;
     for (unsigned i = 0; i < 3; i++)
         for (unsigned y = 0; y < (i ? 6u : 12u); y++) {

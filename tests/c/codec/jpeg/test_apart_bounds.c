@@ -112,7 +112,7 @@ static struct photo progressive_of(JDIMENSION across, JDIMENSION down, const uin
     jpeg_set_defaults(&c);
     jpeg_simple_progression(&c);
     jvirt_barray_ptr array = c.mem->request_virt_barray((j_common_ptr)&c, JPOOL_IMAGE, TRUE, across, down, 1);
-    jpeg_write_coefficients(&c, &array); /* makes the array */
+    leat_jpeg_write_coefficients(&c, &array);
     JBLOCKARRAY first = c.mem->access_virt_barray((j_common_ptr)&c, array, 0, 1, TRUE);
     for (JDIMENSION x = 0; x < n; x++)
         for (unsigned k = 1; k <= eights[x]; k++)

@@ -12,12 +12,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <jpeglib.h>
-
 #include "base/hash.h"
 #include "base/random.h"
 #include "codec/jpeg/frame.h"
 #include "codec/jpeg/idct.h"
+#include "codec/jpeg/libjpeg.h"
 
 enum { WIDE = 61, HIGH = 20, BLOCKS = WIDE * HIGH, BEHIND = 64 };
 
@@ -83,7 +82,7 @@ static unsigned char *encode(unsigned long *length)
     for (int i = 0; i < 64; i++)
         c.quant_tbl_ptrs[0]->quantval[i] = quant[i];
     jvirt_barray_ptr array = c.mem->request_virt_barray((j_common_ptr)&c, JPOOL_IMAGE, FALSE, WIDE, HIGH, 1);
-    jpeg_write_coefficients(&c, &array);
+    leat_jpeg_write_coefficients(&c, &array);
     for (unsigned y = 0; y < HIGH; y++) {
         JBLOCKARRAY rows = c.mem->access_virt_barray((j_common_ptr)&c, array, y, 1, TRUE);
         memcpy(rows[0], coefficients + (size_t)y * WIDE * 64, WIDE * sizeof(JBLOCK));
