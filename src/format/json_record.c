@@ -134,7 +134,7 @@ static bool tell(struct leat_record_walk *w, struct leat_record_leaf *leaf, cons
     return !w->stopped;
 }
 
-/* What an integer is: LEAT_INTEGERS_*. */
+/* The LEAT_INTEGERS_* of a value; 0 of one that is no integer. */
 static uint8_t look_at_integer(const struct leat_json_value *v)
 {
     const bool below = v->type == LEAT_JSON_INT && v->number.i < 0;

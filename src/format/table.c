@@ -208,7 +208,7 @@ static bool find_annotations(const char *folder, const char *photos, char *out, 
     return found || leat_nearby_json(folder, photos, out, room);
 }
 
-/* What a path that is not there was meant as, if it is none. */
+/* The advice for a path that is not there, and is probably meant as something else; NULL: there is none. */
 static const char *no_path(const char *path)
 {
     if (strstr(path, "://"))
