@@ -22,7 +22,7 @@ why="a C compiler and the libraries that leat uses"
 tests=
 case $level in test | shards | parallel | ray) tests=yes ;; esac
 if [ "$tests" ]; then
-    need="$need libcmocka-dev clang clang-format ccache elfutils liblzf1 libblosc1 libbz2-1.0 libbrotli1 libsnappy1v5"
+    need="$need libcmocka-dev clang ccache elfutils liblzf1 libblosc1 libbz2-1.0 libbrotli1 libsnappy1v5"
     why="$why, clang and cmocka for the tests, ccache to compile once, elfutils for stacks of what hangs, decoders of"
     why="$why chunks of HDF5 and Zarr"
     [ "$level" != shards ] || need="$need clang-tidy"
@@ -101,7 +101,7 @@ pip_install build numpy cloudpickle meson meson-python ninja
 pip_install demo pillow tqdm
 [ "$level" != docs ] || pip_install docs 'sphinx>=8' 'myst-parser>=4' 'furo>=2025'
 if [ "$tests" ]; then
-    pip_install test 'pytest>=9' pytest-xdist hypothesis mypy ruff scipy matplotlib
+    pip_install test 'pytest>=9' pytest-xdist hypothesis mypy ruff clang-format==14.0.6 scipy matplotlib
     pip_install numba numba
     pip_install cells 'h5py>=3.12' 'zarr>=3'
     pip_install libraries 'pylance>=14' 'array_record>=0.8'
