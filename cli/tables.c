@@ -189,7 +189,7 @@ struct leat_dataset *cli_open_tables(const struct cli_command *command, const st
     if (!*exit_code && leat_dataset_open(path, &options, &dataset, &error))
         *exit_code = cli_fail(command, &error, NULL);
     if (*exit_code == CLI_EXIT_FAILED && !access(partial, F_OK))
-        fprintf(stderr, "That is a temporary file: TMPDIR names another place for it.\n");
+        fprintf(stderr, "If a temporary file could not be written: TMPDIR names another place for it.\n");
     cli_temporary_remove(folder);
     end_as_told();
     return dataset;

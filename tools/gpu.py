@@ -284,7 +284,7 @@ def json_lines(text: str) -> list[Record]:
 
 
 def test_counts(text: str) -> list[Record]:
-    """Of the last line; without one, as the tests were ended, of theirs."""
+    """The counts of the last line; without one, as the tests were ended, those of theirs."""
     counts = re.findall(r"(\d+) (passed|failed|errors?|skipped)\b", (text.strip().splitlines() or [""])[-1])
     done = Counter(kind.lower() for kind in re.findall(r"::.* (PASSED|FAILED|ERROR|SKIPPED)\b", text))
     return [{kind: int(n) for n, kind in counts} or dict(done)] if counts or done else []

@@ -197,7 +197,8 @@ static struct leat_dataset *pack_sample(const struct cli_doctor *doctor, enum le
     const struct leat_field *fields = leat_dataset_fields(doctor->dataset, &all);
     struct leat_field *stored = calloc(all, sizeof *stored);
     size_t *numbers = calloc(all, sizeof *numbers);
-    *rc = stored && numbers ? cli_temporary_make("doctor", folder, error) : (error->code = LEAT_E_NOMEM);
+    *error = (struct leat_error){.code = LEAT_E_NOMEM, .message = "no memory for the fields of a sample"};
+    *rc = stored && numbers ? cli_temporary_make("doctor", folder, error) : LEAT_E_NOMEM;
     if (*rc)
         goto out;
     for (size_t i = 0; i < all; i++)

@@ -116,8 +116,8 @@ LEAT_API const char *leat_status_text(int code);
  * become \xNN. Returns `out`. leat's own messages, notes and log are escaped already. Any thread. */
 LEAT_API char *leat_escape(const char *text, char *out, size_t room);
 
-/* The one of n names that is probably meant by a word that is none of them, as errors ask "did you mean ...?": at most
- * a third of its letters differ, in upper or lower case, or the word is a part of the name ("threads" of
+/* The one of n names that is probably meant by a word that is none of them, as errors ask "did you mean ...?": a third
+ * of its letters differ, or fewer, rounded, in upper or lower case, or the word is a part of the name ("threads" of
  * "num-threads"). NULL: none is near. Any thread. */
 LEAT_API const char *leat_nearest(const char *word, const char *const *names, size_t n);
 

@@ -67,7 +67,11 @@ def flags(**values: Any) -> None:
 
 
 def unmasked(name: str, value: Any) -> None:
-    """Refuses an array with masked values: NumPy would give what happens to lie there."""
+    """Refuses an array with masked values, or a list with one in it: NumPy would give what happens to lie there."""
+    if isinstance(value, (list, tuple)):
+        for one in value:
+            if isinstance(one, (np.ma.MaskedArray, list, tuple)):
+                unmasked(name, one)
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise ValueError(f"field {name!r}: some values are masked, which are none: filled() says what stands for them")
 

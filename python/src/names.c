@@ -90,7 +90,10 @@ PyObject *py_paths(PyObject *module, PyObject *given)
             PyMem_Free(names);
             return NULL;
         }
-    const int rc = leat_paths_expand(names, (size_t)n, &paths, &n_paths, &error);
+    int rc;
+    Py_BEGIN_ALLOW_THREADS; /* nobody else has the list */
+    rc = leat_paths_expand(names, (size_t)n, &paths, &n_paths, &error);
+    Py_END_ALLOW_THREADS;
     PyMem_Free(names);
     if (rc)
         return py_raise(&error);

@@ -406,10 +406,12 @@ static int add_said(struct make *m, const struct leat_field *said, uint32_t node
         m->rounds = true;
         const int rc = add_leaf(m, node, name, below, false);
         m->rounds = false;
-        const struct leat_field *f = &m->j->fields[n];
-        if (rc || (f->kind == said->kind && f->dtype == said->dtype && f->ndim == said->ndim &&
-                   (!f->ndim || f->shape[0] == said->shape[0])))
+        if (rc)
             return rc;
+        const struct leat_field *f = &m->j->fields[n];
+        if (f->kind == said->kind && f->dtype == said->dtype && f->ndim == said->ndim &&
+            (!f->ndim || f->shape[0] == said->shape[0]))
+            return LEAT_OK;
     }
     return leat_fail(m->error, LEAT_E_INVALID,
                      "fields takes the kind \"json\", not %s, for \"%s\", a property of records of text",

@@ -389,7 +389,8 @@ static bool read_index(struct reader *r)
 
 /* ---- the format ------------------------------------------------------------------------------ */
 
-/* Of any writer of the library: those of JSON and CSV, too, so that the error says what leat does not read. */
+/* The index of any writer of the library, those of JSON and CSV too: the error then says that leat does not read them.
+ */
 static bool is_index(const char *text, size_t n)
 {
     static const char *const keys[] = {"\"shards\"", "\"version\""};

@@ -227,8 +227,7 @@ void leat_source_suggest(const char *path, const struct leat_open_options *optio
     const size_t used = strlen(error->message);
     const char *hint = NULL;
     if (stat(path, &st))
-        found = errno == ENOENT && !(hint = no_path(path)) &&
-                leat_nearby_path(path, NULL, annotations, other, sizeof other);
+        found = errno == ENOENT && leat_nearby_path(path, NULL, annotations, other, sizeof other);
     else if (annotations && stat(annotations, &st))
         found = errno == ENOENT && leat_nearby_path(annotations, path, false, other, sizeof other);
     else if (annotations && error->code == LEAT_E_FORMAT && S_ISDIR(st.st_mode))
@@ -238,7 +237,7 @@ void leat_source_suggest(const char *path, const struct leat_open_options *optio
             snprintf(error->message + used, sizeof error->message - used, "%s", other);
         return;
     }
-    if (hint)
+    if (!found && stat(path, &st) && errno == ENOENT && (hint = no_path(path)))
         snprintf(error->message + used, sizeof error->message - used, "%s", hint);
     if (found)
         snprintf(error->message + used, sizeof error->message - used, ": did you mean %s?", other);

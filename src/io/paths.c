@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -24,8 +23,6 @@ struct list {
 
 static int push(struct list *list, const char *path)
 {
-    if (list->n == MOST_PATHS)
-        return leat_fail(list->error, LEAT_E_INVALID, "there are more than %d files", MOST_PATHS);
     if (!leat_grow(&list->at, &list->room, list->n + 1, sizeof *list->at) || !(list->at[list->n] = leat_strdup(path)))
         return leat_fail(list->error, LEAT_E_NOMEM, "no memory for the names of %zu files", list->n + 1);
     list->bytes += strlen(list->at[list->n++]) + 1;
@@ -76,11 +73,6 @@ static bool is_ours(const char *path)
     return strstr(name, ".leat-") || (n >= end && !strcmp(name + n - end, partial));
 }
 
-static bool is_remote(const char *path)
-{
-    return !strncasecmp(path, "http://", 7) || !strncasecmp(path, "https://", 8);
-}
-
 static int compare_paths(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
@@ -116,7 +108,7 @@ static int expand(struct list *list, const char *text)
     if (!access(text, F_OK))
         return push(list, text);
     if (!find_range(text, &r))
-        return !is_remote(text) && strpbrk(text, "*?[") ? push_matching(list, text) : push(list, text);
+        return !strstr(text, "://") && strpbrk(text, "*?[") ? push_matching(list, text) : push(list, text);
     if (r.last < r.first || r.last - r.first >= MOST_PATHS)
         return leat_fail(list->error, LEAT_E_INVALID, "%.*s in %s is no range of numbers that rise",
                          (int)(r.end - r.begin), text + r.begin, text);

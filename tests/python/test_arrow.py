@@ -513,3 +513,15 @@ def test_values_of_several_batches_are_those_of_one() -> None:
     assert values.tolist() == [0, 1, 2, 0, 1] and nulls is None
     values, _ = _join([(Doubled(2), None), (np.arange(0), None), (Doubled(3), None)])
     assert [values[i] for i in range(len(values))] == [0, 2, 0, 2, 4]
+
+
+def test_options_for_other_files_may_stand_beside_a_table(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"x": [1, 2]}), tmp_path / "a.parquet")
+    (tmp_path / "a.jsonl").write_text('{"x": 3}\n{"x"\n')
+    both = {name: str(tmp_path / f"a.{name}") for name in ("parquet", "jsonl")}
+    with pytest.warns(UserWarning, match="left out"):
+        assert leat.open(list(both.values()), on_bad="skip")[2]["x"] == 3
+    with pytest.raises(ValueError, match="on_bad does nothing there"):
+        leat.open({"a": both["parquet"], "b": both["parquet"]}, on_bad="skip")
+    with pytest.raises(ValueError, match="labels does nothing there"):
+        leat.open(both["parquet"], labels="folders")

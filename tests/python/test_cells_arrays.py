@@ -101,6 +101,21 @@ def test_groups_of_hdf5_within_themselves_are_passed_over(tmp_path: Path) -> Non
         leat.open(tmp_path / "b.h5")
 
 
+def test_links_of_hdf5_to_other_files_are_refused(tmp_path: Path) -> None:
+    import h5py
+
+    with h5py.File(tmp_path / "there.h5", "w") as file:
+        for i in range(300):
+            file[f"g/{i}"] = np.arange(100, 103)
+    for link in ("/g", "/g/7"):
+        with h5py.File(tmp_path / "here.h5", "w") as file:
+            file["own"] = np.arange(3)
+            file["x"] = h5py.ExternalLink("there.h5", link)
+        with pytest.raises(leat.UnsupportedError, match=r"here\.h5, .* lies in another file \(external link\)"):
+            leat.open(tmp_path / "here.h5")
+        assert leat.open(tmp_path / "here.h5", fields=["own"])[1]["own"] == 1
+
+
 @pytest.mark.parametrize("kind", ["h5", "zarr"])
 def test_a_layout_makes_images_of_arrays(kind: str, tmp_path: Path) -> None:
     import h5py

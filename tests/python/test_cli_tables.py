@@ -173,9 +173,7 @@ def test_a_command_that_is_ended_ends_python_and_leaves_no_copy(number: signal.S
     (tmp_path / "made").mkdir()
     environment = os.environ | {"TMPDIR": str(tmp_path / "made")}
     words = [command(), "cat", tmp_path / "large.parquet", "--where", "n > 5"]
-    with Started(
-        words, stdout=subprocess.DEVNULL, env=environment, start_new_session=True, preexec_fn=ignoring
-    ) as run:
+    with Started(words, stdout=subprocess.DEVNULL, env=environment, start_new_session=True, preexec_fn=ignoring) as run:
         while not list((tmp_path / "made").glob("*/table.leat*")):
             assert run.poll() is None
             time.sleep(0.01)

@@ -1,4 +1,4 @@
-"""What tools/gpu.sh measures on a card, for which tests/c/device/standin.c stands."""
+"""The measurements of tools/gpu.sh on a card, for which tests/c/device/standin.c stands."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_several_trainings_are_compared_with_one() -> None:
 
 # --- all of them as on a card: PyTorch's calls of one are taken to the processor --------------------------------------
 class Taken(torch.overrides.TorchFunctionMode):  # type: ignore[misc]
-    """What goes to a card stays here."""
+    """Copies to a card stay here."""
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if function.__name__ == "pin_memory":
@@ -155,7 +155,7 @@ def pretended(given: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def told(module: Any, capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, Any]]:
-    """What a program prints as lines of JSON."""
+    """The lines of JSON that a program prints."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["program", *words])
         assert not module.main()

@@ -460,7 +460,7 @@ def test_an_index_of_the_version_before_is_made_again(tmp_path: Path) -> None:
 
 
 def test_integers_that_float64_does_not_hold_are_not_rounded_beside_floats(tmp_path: Path) -> None:
-    """Of one record or of several, of one file or of two; others that are as large are floats."""
+    """They are in one record or several, in one file or two; others that are as large are floats."""
     for n in (2**53 + 1, -(2**53) - 1, 2**63 - 1, 2**64 - 1):
         a, b = (
             write(tmp_path / "a.jsonl", json.dumps({"m": {"id": n}})),

@@ -143,6 +143,11 @@ def test_a_layout_makes_images_of_an_array() -> None:
         ({"x": np.array(["a", "b"])}, "'x'.*pyarrow.table"),
         ({"x": [np.arange(2), np.arange(3)]}, "'x' is no array.*leat.Ragged"),
         ({"x": np.ma.array([1, 2], mask=[0, 1])}, "'x'.*masked"),
+        ({"x": [np.ma.array([1, 2], mask=[0, 1])] * 2}, "'x'.*masked"),
+        (
+            {"x": leat.Sparse(np.ma.array([1.0, 2.0], mask=[0, 1]), np.array([0, 1]), np.array([0, 2]), 3)},
+            "'x'.*masked",
+        ),
         ({"1x": np.zeros(3)}, "1x"),
     ],
 )

@@ -83,7 +83,7 @@ def _of_user(spec: str) -> Iterator[None]:
         raise
     except (Exception, SystemExit) as e:
         at, own = e.__traceback__, os.path.dirname(os.path.dirname(__file__)) + os.sep
-        while at is not None and at.tb_frame.f_code.co_filename.startswith((own, "<frozen ")):
+        while at is not None and at.tb_frame.f_code.co_filename.startswith((own, importlib.__file__, "<frozen ")):
             at = at.tb_next
         led = "".join(traceback.format_exception(e.with_traceback(at))).rstrip()
         raise ValueError(f"{spec} raised {type(e).__name__}: {e}\n\n{led}") from None

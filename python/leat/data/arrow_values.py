@@ -357,7 +357,7 @@ def _of_files(column: Column, folder: str) -> tuple[Values, np.ndarray[Any, np.d
 
 
 def _of_list(column: Column, found: Field) -> tuple[Values, Any]:
-    """Of floats, missing numbers are NaN.
+    """Numbers that are missing are NaN among floats.
 
     Raises:
         Lacking: of others, some lists have missing numbers in them.

@@ -628,6 +628,21 @@ def _are_one(paths: Sequence[Any], format: str) -> bool:  # noqa: A002
     )
 
 
+def _parts(given: Sequence[Any], options: dict[str, Any], fill: Any) -> list[Dataset]:
+    """Each by itself. Beside others, a table does without the options that are for them."""
+    format = options["format"]  # noqa: A001
+    tables = [_is_of_tables(_files(one), format) for one in given]
+    less = {n: v for n, v in options.items() if n in ("format", "index_dir", "recheck", "fields")}
+    return [
+        open(one, **(less if table and not all(tables) else options), fill=fill)
+        for one, table in zip(given, tables, strict=True)
+    ]
+
+
+def _is_of_tables(paths: list[str], format: str) -> bool:  # noqa: A002
+    return bool(_cells(paths, format)[1] or _tables(paths, format)[1] or _of_libraries(paths, format)[1])
+
+
 _TABLES = {"parquet": (".parquet", ".pq"), "arrow": (".arrow", ".feather", ".ipc")}
 
 
@@ -838,6 +853,7 @@ def open(  # noqa: A001
         )
     if paths := files or tables or records:
         others: dict[str, Any] = {"annotations": annotations, "masks": masks, "on_bad": on_bad, "classes": classes}
+        others |= {"labels": None if labels in ("auto", "none") else labels}
         others |= {"block": block, "features": features, "sort": sort or None}
         others |= {"documents": None if documents == "line" else documents}
         for name in (name for name, value in others.items() if value is not None):
@@ -903,16 +919,16 @@ def open(  # noqa: A001
     if isinstance(src, Mapping):
         from .made import zipped
 
-        return zipped({str(n): open(p, **options, fill=fill) for n, p in src.items()}, True)
+        return zipped(dict(zip(map(str, src), _parts(list(src.values()), options, fill), strict=True)), True)
     if not isinstance(src, (str, os.PathLike)):
         if isinstance(src, bytes) or not isinstance(src, Sequence):
             raise TypeError(f"src is a path or a list of paths, not {builtins.type(src).__name__}")
         if not src:
             raise InvalidError("src is an empty list: leat.open takes a path, or a list with one or more")
         if not _are_one(src, format):
-            return concat(*(open(p, **options, fill=fill) for p in src))
+            return concat(*_parts(src, options, fill))
     elif len(named) > 1 and not _are_one(named, format):
-        return concat(*(open(p, **options, fill=fill) for p in named))
+        return concat(*_parts(named, options, fill))
     if fill is not None:
         raise ValueError(
             f"fill is for columns of Parquet and Arrow with missing values, and {named[0]} is of neither format"

@@ -95,7 +95,8 @@ class Ragged:
         shape = (len(self), longest, *self.values.shape[1:])
         dtype, is_array = self.values.dtype, isinstance(self.values, np.ndarray)
         try:
-            one = np.full((), padding, dtype) if is_array else self.values.new_full((), padding)
+            with np.errstate(invalid="ignore"):
+                one = np.full((), padding, dtype) if is_array else self.values.new_full((), padding)
             fits = isinstance(one.item(), float) or one.item() == padding
         except (OverflowError, RuntimeError):
             fits = False

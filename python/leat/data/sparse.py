@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from .. import check
+
 
 class Sparse:
     """Rows of a sparse matrix, as a field of :func:`leat.sparse` gives them.
@@ -169,6 +171,7 @@ def as_sparse(name: str, given: Any) -> Sparse | None:
         raise TypeError(f"{name!r} is a list of Sparse rows: give leat.sparse(dtype, n) for it in the schema")
     if not isinstance(given, Sparse):
         return None
+    check.unmasked(name, given.values)
     values, columns, offsets = (_array(part) for part in (given.values, given.columns, given.offsets))
     for part, what in ((columns, "columns"), (offsets, "offsets")):
         if part.ndim != 1 or (part.size and part.dtype.kind not in "iu"):

@@ -575,9 +575,13 @@ def _from_python(name: str, field: Field, value: Any) -> np.ndarray[Any, Any]:
             raise ValueError(f"field {name!r} takes {field.dtype}, from {low} to {high}: {value!r:.60} does not fit")
     with np.errstate(over="ignore"):
         made = array.astype(np.float32 if field.dtype == "bfloat16" else field.dtype)
-    if target == "f" and (np.isinf(made) & np.isfinite(array)).any():
+    infinite = np.isinf(made)
+    if field.dtype == "bfloat16":
+        made = _round_to_bfloat16(made)
+        infinite = made & 0x7FFF == 0x7F80
+    if target == "f" and (infinite & np.isfinite(array)).any():
         raise ValueError(f"field {name!r} takes {field.dtype}: {value!r:.60} is beyond its largest number")
-    return _round_to_bfloat16(made) if field.dtype == "bfloat16" else made
+    return made
 
 
 def _round_to_bfloat16(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -303,7 +303,7 @@ TEST_IN_FOLDER(unknown_formats_are_errors_that_list_the_known_ones)
     struct leat_source *source;
     struct leat_open_options options = LEAT_OPEN_OPTIONS_INIT;
     char path[PATH_MAX + 256];
-    files_write_text(folder, "text", "what is this");
+    files_write_text(folder, "text", "\001\002 what is this");
     files_write_text(folder, "nothing", "");
     snprintf(path, sizeof path, "%s/text", folder);
     assert_int_equal(leat_source_open(path, &options, &source, &error), LEAT_E_FORMAT);

@@ -58,6 +58,8 @@ class File:
         found = {"name": name, "dtype": dtype, "shape": tuple(map(int, array.shape)), "files": (self.path,)}
         found |= {"sizes": self.sizes, "times": self.times}
         swap = ((stored.SWAP, dtype.itemsize),) if not array.dtype.isnative and dtype.itemsize > 1 else ()
+        if array.file.filename != self.root.file.filename:
+            raise UnsupportedError(f"{what} lies in another file (external link), which leat does not follow")
         if array.is_virtual or array.external:
             raise UnsupportedError(f"{what} lies in other files (virtual or external), which leat does not follow")
         if array.id.get_create_plist().get_layout() == self.compact:

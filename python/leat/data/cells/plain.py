@@ -15,7 +15,12 @@ from .stored import Rows, Stored, Texts, field_name, native
 
 def arrays_of(path: str, root: Any, wanted: Callable[[str], bool]) -> Iterator[tuple[str, Any]]:
     """Arrays of at least one dimension, of this group and those in it, by their names: those that are wanted. A group
-    within itself, by a link, is passed over."""
+    within itself, by a link, is passed over; of one in another file the name alone counts.
+
+    Raises:
+        UnsupportedError: such a one is wanted.
+    """
+    here = root.file.filename if hasattr(root, "file") else None
     nodes, n = list[tuple[str, Any, tuple[Any, ...]]]([("", root, ())]), 0
     most = root.id.get_filesize() // 16 if hasattr(root, "id") else None  # of HDF5, whose links multiply names
     while nodes:
@@ -25,6 +30,13 @@ def arrays_of(path: str, root: Any, wanted: Callable[[str], bool]) -> Iterator[t
                 yield name, node
             continue
         if node in above:
+            continue
+        if here is not None and node.file.filename != here:
+            if wanted(as_field(name)):
+                raise UnsupportedError(
+                    f"{path}, {name} lies in another file (external link), which leat does not follow; fields= leaves "
+                    "it out"
+                )
             continue
         keys = sorted(node.keys(), reverse=True)
         n += len(keys)
