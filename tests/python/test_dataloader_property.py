@@ -57,6 +57,8 @@ TWICE = (("epoch",), ("epoch",))
         Case(n=16, order=("told", "torch", 97, 16, False), program=(("epoch",), ("set_epoch", 2), ("epoch",)),
              resume=Resume(op=0, at=8)),
         Case(order=("shuffle",), program=(("zip", 3), ("late", 5))),
+        Case(order=("counts at end", "own Random", 41, 14, False), batch_size=17,
+             program=(("epoch",), ("break", 0), ("epoch",)), resume=Resume(op=0, at=1)),
         Case(order=("counts in iter", "torch", 5, 8, True), workers=1, persistent=True, program=TWICE),
     ],
     ids=lambda case: " ".join(map(str, case.order or case.data)),

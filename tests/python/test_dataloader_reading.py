@@ -259,6 +259,21 @@ def test_any_sampler_goes_on_after_a_state(
         assert found[:known] == expected[:known], cut
 
 
+@pytest.mark.parametrize("cut", [1, 3])
+@pytest.mark.parametrize("epochs", [0, 2])
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_a_loader_that_has_gone_on_goes_back_to_a_state_of_its_own(name: str, epochs: int, cut: int) -> None:
+    world(1)
+    loader = made(name, 0)
+    for _ in range(epochs):
+        list(loader)
+    whole, states = epoch_of(loader, [cut])
+    list(loader)
+    loader.load_state_dict(states[cut])
+    iter(loader)  # which reads the sampler again, and delivers nothing
+    assert lists(loader) == whole[cut:]
+
+
 @pytest.mark.parametrize("num_workers", [0, 1])
 @pytest.mark.parametrize("name", ["eager", "episodes", "lazy"])
 def test_a_sampler_goes_on_though_the_training_draws_from_its_generators(name: str, num_workers: int) -> None:

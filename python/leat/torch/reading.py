@@ -89,6 +89,11 @@ class Watch:
         }
         return {name: found[name] for name in sorted(self.changed) if name in found}
 
+    def changed_since(self, loader: Any) -> dict[str, Any]:
+        """The attributes that differ now, as they were when the loader was made."""
+        now = attributes_in(loader)
+        return {name: value for name, value in self.attributes.items() if name in now and now[name] != value}
+
 
 class Reading(Iterator[Planned]):
     """The batches that the sampler of a loader names in one epoch, read on demand.
@@ -257,10 +262,13 @@ class Reading(Iterator[Planned]):
 
     def _begin(self, saved: dict[str, Any]) -> None:
         """Begins to iterate over the sampler, with everything as it was when the saved epoch began."""
-        if "attributes" in saved:
+        attributes = saved.get("attributes", {})
+        self.watch.changed |= attributes.keys()
+        if "count" in saved and not self.theirs:  # others were as when the loader was made; they may have changed since
+            attributes = self.watch.changed_since(self.loader) | attributes
+        if attributes:
             # between epochs, a sampler that is told its epoch may have been told it since the state was loaded
-            set_attributes(self.loader, saved["attributes"], None if "count" in saved else False)
-            self.watch.changed |= saved["attributes"].keys()
+            set_attributes(self.loader, attributes, None if "count" in saved else False)
         for path, state in saved.get("inner", {}).items():
             if path in self.inner:
                 self.inner[path].load_state_dict(state)
