@@ -232,6 +232,12 @@ def test_a_table_of_blocks_that_lies_is_told(tmp_path: Path) -> None:
     (tmp_path / "a.fa.gz.gzi").write_bytes(shifted)
     with pytest.raises(leat.CorruptError, match=r"\.gzi says"):
         opened(tmp_path, packed, ".fa.gz")
+    places = np.frombuffer(gzi, "<u8")[1:].reshape(-1, 2).copy()
+    places[2:, 1] -= 1000  # as if there were no third block
+    places = np.delete(places, 2, 0)
+    (tmp_path / "a.fa.gz.gzi").write_bytes(len(places).to_bytes(8, "little") + places.tobytes())
+    with pytest.raises(leat.CorruptError, match=r"\.gzi says"):
+        opened(tmp_path, packed, ".fa.gz")
 
 
 @pytest.mark.parametrize("fault", ["end", "block", "crc", "behind"])
