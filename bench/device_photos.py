@@ -217,9 +217,15 @@ def leat_data_loader(photos: Photos) -> Batches:
     return by_data_loader(leat.DataLoader, photos)
 
 
-def leat_options(pack: Path, batch: int, threads: int) -> dict[str, Any]:
+def leat_options(pack: Path, batch: int, threads: int, here: bool = False) -> dict[str, Any]:
+    """`here`: no card decodes. These photos have no profile that could be applied."""
     ops = leat.ops
-    chain = [ops.Decode("RGB"), ops.RandomResizedCrop(CROP), ops.RandomHorizontalFlip(), ops.Normalize(MEAN, STD)]
+    chain = [
+        ops.Decode("RGB", icc="srgb" if here else "ignore"),
+        ops.RandomResizedCrop(CROP),
+        ops.RandomHorizontalFlip(),
+        ops.Normalize(MEAN, STD),
+    ]
     return {
         "dataset": leat.open(pack),
         "batch_size": batch,
@@ -241,11 +247,11 @@ def leat_one_core(photos: Photos) -> Batches:
     return ((batch["image"], 0) for epoch in itertools.repeat(loader) for batch in epoch)
 
 
-def leat_on_card(form: Form) -> Callable[[Photos], Batches]:
-    """Original photos are decoded here, and travel as bytes; fast ones are decoded there."""
+def leat_on_card(form: Form, here: bool = False) -> Callable[[Photos], Batches]:
+    """Fast photos are decoded there; of original ones the blocks are read here, or, `here`, their pixels made."""
 
     def made(photos: Photos) -> Batches:
-        options = leat_options(photos.packs[form], photos.batch, photos.workers or 1)
+        options = leat_options(photos.packs[form], photos.batch, photos.workers or 1, here)
         return Counted(leat.Loader(**options, device=photos.device))
 
     return made
@@ -300,7 +306,8 @@ def nvjpeg(photos: Photos) -> Batches:
 
 WAYS: dict[str, Callable[[Photos], Batches]] = {
     "leat, decoded on the card": leat_on_card("fast"),
-    "leat, on the card": leat_on_card("original"),
+    "leat, blocks of JPEGs": leat_on_card("original"),
+    "leat, pixels of JPEGs": leat_on_card("original", here=True),
     "leat": leat_on_host,
     "torch": pytorch,
     "leat.DataLoader": leat_data_loader,

@@ -1,10 +1,12 @@
 /*
  * Any bytes as a JPEG, with libjpeg-turbo alone as the oracle: whatever decoder leat chooses, for the photo as it came,
- * with its row index, and in the decode-fast form, gives libjpeg's pixels, or refuses as libjpeg does. On x86-64:
- * elsewhere libjpeg-turbo makes other pixels of coefficients that no picture has.
+ * with its row index, and in the decode-fast form, gives libjpeg's pixels, or refuses as libjpeg does. So does a card,
+ * of the blocks that leat reads for it. On x86-64: elsewhere libjpeg-turbo makes other pixels of coefficients that no
+ * picture has.
  */
 #include "fuzz_photo.h"
 
+#include "../tests/c/device/photos.h"
 #include "codec/photo/decode_libjpeg.h"
 #include "format/source.h"
 
@@ -49,6 +51,43 @@ static void compare(const struct leat_decode_request *request, unsigned denomina
         FUZZ_ASSERT(!memcmp(pixels + i * box[2] * pixel, expected + (size_t)i * box[2] * 4, box[2] * pixel));
 }
 
+/* The box by a card's kernels, if they get the blocks of it. */
+static void compare_on_card(const struct leat_decode_request *request, const uint32_t box[4], bool gray, int verdict)
+{
+    static struct leat_card_packer *packer;
+    struct photo_batch batch = {.alone = true};
+    struct leat_card_photo photo;
+    struct leat_card_mcus mcus;
+    struct leat_jpeg_source *source;
+    const uint8_t *bytes;
+    uint32_t w, h;
+    if (!packer)
+        packer = leat_card_packer_new();
+    if (leat_image_open(decoder, request, &w, &h, NULL))
+        return;
+    struct leat_card_view view = {.source = {box[0], box[1]}};
+    for (unsigned d = 0; d < 2; d++)
+        view.source_size[d] = view.grid[d] = view.window_size[d] = box[2 + d] < 50 ? box[2 + d] : 50;
+    const struct leat_jpeg_frame *frame = leat_decoder_blocks(decoder, NULL);
+    const bool packed = frame && !leat_card_plan_box(frame, &view, &photo, &mcus, NULL) &&
+                        leat_decoder_blocks(decoder, &source) &&
+                        !leat_card_pack(packer, source, &mcus, &photo, &bytes, NULL);
+    const int end = leat_decoder_end(decoder, NULL);
+    if (!packed)
+        return;
+    FUZZ_ASSERT(!end && (!verdict || !request->scan_to_end));
+    memcpy(photo_add(&batch, &photo), bytes, photo.bytes);
+    photo_run(&batch);
+    FUZZ_ASSERT(!batch.faults[0]);
+    for (uint32_t y = 0; !verdict && y < view.grid[1]; y++)
+        for (uint32_t x = 0; x < view.grid[0]; x++) {
+            const uint8_t *const wanted = expected + 4 * (size_t)y * box[2] + (gray ? 1 : 4) * x;
+            const uint8_t *const out = batch.out + 3 * ((size_t)y * view.grid[0] + x);
+            FUZZ_ASSERT(gray ? out[0] == wanted[0] && out[2] == wanted[0] : !memcmp(out, wanted, 3));
+        }
+    photo_batch_destroy(&batch);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
 {
     struct leat_error error;
@@ -77,6 +116,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
     const uint32_t box[4] = {x, y, 1 + (uint32_t)(draw >> 32) % (w - x), 1 + (uint32_t)(draw >> 48) % (h - y)};
     const int verdict = oracle(&request, denominator, box);
     compare(&request, denominator, box, wish.gray, verdict);
+    if (denominator == 1)
+        compare_on_card(&request, box, wish.gray, verdict);
 
     request.scan_to_end = false;
     const bool whole = leat_decoder_check(checker, data, length, false, &error) == LEAT_OK;
@@ -85,6 +126,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
         request.rows = leat_decoder_rows(checker, &request.rows_length);
         if (request.rows)
             compare(&request, denominator, box, wish.gray, LEAT_OK);
+        if (denominator == 1)
+            compare_on_card(&request, box, wish.gray, LEAT_OK);
     }
     uint8_t *fast;
     size_t fast_length;

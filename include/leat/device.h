@@ -143,9 +143,9 @@ struct leat_device_batches_options {
 /* The channels of an output that a table goes with; 0: of another one. */
 LEAT_API unsigned leat_device_channels(const struct leat_loader *loader, const char *output);
 
-/* Whether the first value of a field is a photo in the decode-fast form: photos that a card decodes (docs/device.md).
- */
-LEAT_API bool leat_device_is_fast(const struct leat_dataset *dataset, const char *field);
+/* Whether a card decodes photos like the first value of a field, which is read: those in the decode-fast form, and
+ * baseline JPEGs as they came (docs/device.md). False if it cannot be read. */
+LEAT_API bool leat_device_decodes(const struct leat_dataset *dataset, const char *field);
 
 /* For batches of this loader, and of its consumers. Errors: INVALID (tables, or a second one for a loader); as
  * leat_device_rows_open. */

@@ -243,14 +243,19 @@ PyObject *py_device_channels(PyObject *module, PyObject *args)
     return handle ? PyLong_FromLong((long)leat_device_channels(handle, output)) : NULL;
 }
 
-/* device_fast(dataset, field): whether its first photo is in the decode-fast form */
-PyObject *py_device_fast(PyObject *module, PyObject *args)
+/* device_decodes(dataset, field): whether a card decodes photos like its first one */
+PyObject *py_device_decodes(PyObject *module, PyObject *args)
 {
     PyObject *dataset;
     const char *field;
-    if (!PyArg_ParseTuple(args, "O!s:device_fast", py_dataset_type, &dataset, &field))
+    if (!PyArg_ParseTuple(args, "O!s:device_decodes", py_dataset_type, &dataset, &field))
         return NULL;
-    return PyBool_FromLong(leat_device_is_fast(py_dataset_handle(dataset), field));
+    const struct leat_dataset *handle = py_dataset_handle(dataset);
+    bool decodes;
+    Py_BEGIN_ALLOW_THREADS;
+    decodes = leat_device_decodes(handle, field);
+    Py_END_ALLOW_THREADS;
+    return PyBool_FromLong(decodes);
 }
 
 /* ---- one of them ---- */

@@ -259,7 +259,7 @@ PyObject *py_positions_hash(PyObject *module, PyObject *positions);
 PyObject *py_best_fit(PyObject *module, PyObject *args);
 PyObject *py_row_key(PyObject *module, PyObject *args);
 PyObject *py_device_channels(PyObject *module, PyObject *args);
-PyObject *py_device_fast(PyObject *module, PyObject *args);
+PyObject *py_device_decodes(PyObject *module, PyObject *args);
 PyObject *py_substitutes(PyObject *module, PyObject *args);
 PyObject *py_select_extreme(PyObject *module, PyObject *args);
 PyObject *py_select_weighted(PyObject *module, PyObject *args);

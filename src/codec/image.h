@@ -42,6 +42,9 @@ static inline const struct leat_image_wish *leat_image_wish_of(const struct leat
     return request->wish ? (const struct leat_image_wish *)request->wish : &none;
 }
 
+struct leat_jpeg_frame;
+struct leat_jpeg_source;
+
 /* leat_codec.image: the functions below say what each does. */
 struct leat_image_codec {
     unsigned (*scaled_size)(const struct leat_decoder *decoder, unsigned denominator, uint32_t *width,
@@ -49,6 +52,8 @@ struct leat_image_codec {
     int (*begin)(struct leat_decoder *decoder, unsigned denominator, uint32_t x, uint32_t y, uint32_t w, uint32_t h,
                  struct leat_error *error);
     int (*row)(struct leat_decoder *decoder, const uint8_t **row, struct leat_error *error);
+    /* NULL: its images have none. */
+    const struct leat_jpeg_frame *(*blocks)(struct leat_decoder *decoder, struct leat_jpeg_source **source);
 };
 
 /* leat_decoder_open, which says width and height (after the EXIF orientation, if that was asked for); 0 after a
@@ -87,6 +92,17 @@ static inline int leat_decoder_begin(struct leat_decoder *decoder, unsigned deno
 static inline int leat_decoder_row(struct leat_decoder *decoder, const uint8_t **row, struct leat_error *error)
 {
     return decoder->codec->image->row(decoder, row, error);
+}
+
+/* Of a JPEG as it came that leat itself decodes (codec/jpeg/huffman.h), and that is delivered as it is stored, neither
+ * turned nor in other colours: what its pixels follow from, valid until leat_decoder_end; NULL of any other image. With
+ * `source` the blocks themselves, in the place of leat_decoder_begin: then NULL, too, if something about its bytes is
+ * unusual, and leat_decoder_begin may follow. After a failure of the source the image has to be opened again. */
+static inline const struct leat_jpeg_frame *leat_decoder_blocks(struct leat_decoder *decoder,
+                                                                struct leat_jpeg_source **source)
+{
+    const struct leat_image_codec *image = decoder->codec->image;
+    return image->blocks ? image->blocks(decoder, source) : NULL;
 }
 
 #endif

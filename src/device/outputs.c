@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "codec/photo/photo.h"
 #include "data/dataset.h"
 #include "engine/loader.h"
 #include "leat/device.h"
@@ -32,17 +33,28 @@ unsigned leat_device_channels(const struct leat_loader *loader, const char *outp
     return leat_device_channels_of(&loader->pool, output);
 }
 
-bool leat_device_is_fast(const struct leat_dataset *dataset, const char *name)
+bool leat_device_decodes(const struct leat_dataset *dataset, const char *name)
 {
     const uint64_t first = 0;
     const size_t field = leat_dataset_field(dataset, name);
     struct leat_sample_ref ref;
     struct leat_extent extent;
+    struct leat_value value;
     size_t failed, n;
-    leat_dataset_fields(dataset, &n);
-    if (!leat_dataset_count(dataset) || field >= n)
+    const struct leat_field *fields = leat_dataset_fields(dataset, &n);
+    if (!leat_dataset_count(dataset) || field >= n || fields[field].kind != LEAT_KIND_IMAGE)
         return false;
     leat_dataset_locate(dataset, &first, 1, &ref);
-    return leat_ref_storage(&ref, field) == LEAT_STORAGE_EXTENT &&
-           !leat_dataset_extents(dataset, field, &ref, 1, &extent, &failed, NULL) && extent.info.form == LEAT_FORM_FAST;
+    if (leat_ref_storage(&ref, field) == LEAT_STORAGE_EXTENT &&
+        !leat_dataset_extents(dataset, field, &ref, 1, &extent, &failed, NULL) &&
+        extent.info.form != LEAT_FORM_ORIGINAL)
+        return extent.info.form == LEAT_FORM_FAST;
+    if (leat_dataset_read(dataset, 0, field, &value, NULL))
+        return false;
+    struct leat_value_info info = {0};
+    const bool baseline = !value.decoded &&
+                          !leat_codec_of(LEAT_KIND_IMAGE)->probe(value.data, value.length, &info, NULL) &&
+                          info.kind == LEAT_IMAGE_JPEG_BASELINE;
+    leat_value_clear(&value);
+    return baseline;
 }

@@ -1,8 +1,12 @@
 /*
  * Outputs that a card decodes ("decode": "card"). All that is drawn for a row is drawn here, as for any other; but
  * instead of pixels the row gets the bytes that travel, and their description, by which the card makes the same pixels
- * (codec/jpeg/card_plan.h). A photo that the card does not decode is decoded here, and its pixels travel. So is one
- * that makes no sense, whose error is then that of any other row.
+ * (codec/jpeg/card_plan.h).
+ *
+ *     the decode-fast form    its rows travel as they are stored
+ *     a JPEG as it came       is entropy-decoded here, and its blocks travel, unless its pixels are fewer bytes
+ *     all else                is decoded here, and its pixels travel; so is what makes no sense, whose error is then
+ *                             that of any other row
  */
 #include <string.h>
 
@@ -50,22 +54,36 @@ static bool card_view(const struct leat_view *from, struct leat_card_view *to)
     return !from->padded && w->w == v->w && w->h == v->h;
 }
 
-/* Whether a card decodes the photo of a row. */
-static bool plan(const struct leat_compiled *c, struct leat_stage_work *work, const struct leat_row *row,
-                 struct leat_card_photo *photo, struct leat_card_source *source)
+/* What a card gets of a row: the photo, and its bytes, which lie in the form that is stored, or in the packer. */
+struct on_card {
+    struct leat_card_photo photo;
+    struct leat_card_source source;
+    const uint8_t *packed; /* or NULL */
+};
+
+/* What a card is to do for a photo of this size; whether it can. */
+static bool wanted(const struct leat_compiled *c, const struct leat_stage_work *work, const struct leat_row *row,
+                   uint32_t width, uint32_t height, struct leat_card_view *to)
+{
+    struct leat_view view;
+    return !leat_stage_view(c->stages, work, row->key, width, height, &view, NULL) && card_view(&view, to) &&
+           to->window_size[0] == leat_type_width(&c->out) && to->window_size[1] == leat_type_height(&c->out);
+}
+
+/* ---- the decode-fast form ---- */
+
+static bool plan_fast(const struct leat_compiled *c, struct leat_stage_work *work, const struct leat_row *row,
+                      struct on_card *to)
 {
     const struct leat_stage *stage = c->stages;
     struct leat_jpeg_original original;
     struct leat_jpeg_frame frame;
-    struct leat_view view;
-    struct leat_card_view wanted;
-    if (row->info.form != LEAT_FORM_FAST || stage->in.frame ||
-        leat_jpeg_fast_original(row->data, row->length, &original, NULL) ||
+    struct leat_card_view view;
+    if (stage->in.frame || leat_jpeg_fast_original(row->data, row->length, &original, NULL) ||
         (stage->in.exif && original.orientation != 1) || leat_jpeg_fast_frame(row->data, row->length, &frame, NULL) ||
-        leat_stage_view(stage, work, row->key, frame.width, frame.height, &view, NULL) || !card_view(&view, &wanted) ||
-        wanted.window_size[0] != leat_type_width(&c->out) || wanted.window_size[1] != leat_type_height(&c->out) ||
-        leat_card_plan(row->data, row->length, &wanted, photo, source, NULL) ||
-        !leat_card_check(photo, source, work->kernels->isa))
+        !wanted(c, work, row, frame.width, frame.height, &view) ||
+        leat_card_plan(row->data, row->length, &view, &to->photo, &to->source, NULL) ||
+        !leat_card_check(&to->photo, &to->source, work->kernels->isa))
         return false;
     work->w = frame.width;
     work->h = frame.height;
@@ -73,28 +91,94 @@ static bool plan(const struct leat_compiled *c, struct leat_stage_work *work, co
     return true;
 }
 
+/* ---- a JPEG as it came ---- */
+
+/* Whether its blocks are at most as many bytes as the pixels of the result, by the bytes of the file. Packed rows have
+ * a fifth more. */
+static bool travels_as_blocks(const struct leat_jpeg_frame *frame, const struct leat_card_mcus *m,
+                              const struct leat_card_photo *photo, size_t length)
+{
+    const double part = (double)(m->x1 - m->x0) * (m->y1 - m->y0) / ((double)frame->mcus_w * frame->mcus_h);
+    return 1.2 * part * (double)length <= 3.0 * photo->axis[0].n * photo->axis[1].n;
+}
+
+/* The blocks of the photo that is open. False: it stays open, and nothing of it is read, or it is done with
+ * (!work->opened_ahead). */
+static bool pack_blocks(const struct leat_compiled *c, struct leat_stage_work *work, const struct leat_row *row,
+                        struct on_card *to)
+{
+    const struct leat_jpeg_frame *frame = leat_decoder_blocks(work->decoder, NULL);
+    struct leat_jpeg_source *source;
+    struct leat_card_view view;
+    struct leat_card_mcus mcus;
+    if (!frame || !wanted(c, work, row, frame->width, frame->height, &view) ||
+        leat_card_plan_box(frame, &view, &to->photo, &mcus, NULL) ||
+        !travels_as_blocks(frame, &mcus, &to->photo, row->length) ||
+        (!work->packer && !(work->packer = leat_card_packer_new())) || !leat_decoder_blocks(work->decoder, &source))
+        return false;
+    const int rc = leat_card_pack(work->packer, source, &mcus, &to->photo, &to->packed, NULL);
+    work->opened_ahead = false;
+    if (!rc)
+        return true;
+    leat_decoder_end(work->decoder, NULL); /* the processor decodes it from the beginning, and has the error */
+    return false;
+}
+
+static bool plan_original(const struct leat_compiled *c, struct leat_stage_work *work, const struct leat_row *row,
+                          struct on_card *to, int *rc, struct leat_error *error)
+{
+    uint32_t w, h;
+    if (leat_stage_open(c->stages, work, row, &w, &h, NULL))
+        return false;
+    work->opened_ahead = true;
+    if (!pack_blocks(c, work, row, to))
+        return false;
+    *rc = leat_stage_end_value(work, row, LEAT_OK, LEAT_OK, error);
+    return true;
+}
+
+/* ---- rows ---- */
+
+/* Whether a card decodes the photo of a row. *rc: its error. */
+static bool plan(const struct leat_compiled *c, struct leat_stage_work *work, const struct leat_row *row,
+                 struct on_card *to, int *rc, struct leat_error *error)
+{
+    *to = (struct on_card){0};
+    if (row->info.form == LEAT_FORM_FAST)
+        return plan_fast(c, work, row, to);
+    return row->info.form == LEAT_FORM_ORIGINAL && plan_original(c, work, row, to, rc, error);
+}
+
 int leat_on_card_apply(const struct leat_program *program, const struct leat_compiled *c, struct leat_scratch *scratch,
                        const struct leat_row *row, void *card, struct leat_error *error)
 {
     struct leat_stage_work *work = leat_scratch_stages(scratch);
-    struct leat_card_photo photo;
-    struct leat_card_source source;
+    struct on_card got;
     void *to;
+    int rc = LEAT_OK;
     const int64_t begin = leat_clock_ns();
-    const bool travels = plan(c, work, row, &photo, &source);
-    if (!travels)
-        photo = leat_card_pixels((uint32_t)leat_type_width(&c->out), (uint32_t)leat_type_height(&c->out));
-    memcpy(card, &photo, sizeof photo);
-    int rc = work->room->take(work->room, c->index, photo.bytes, &to, error);
-    if (!rc && travels) {
-        leat_card_write(&photo, &source, to);
-        leat_scratch_count(scratch, c, begin);
-    }
-    if (rc || travels)
+    const bool travels = plan(c, work, row, &got, &rc, error);
+    if (rc)
         return rc;
-    const size_t made = 3 * (size_t)photo.axis[0].n * photo.axis[1].n;
-    memset((uint8_t *)to + made, 0, photo.bytes - made);
-    if (leat_program_apply(program, c->index, scratch, row, 1, to, error) < 1)
-        return error && error->code ? error->code : LEAT_E_DECODE;
-    return LEAT_OK;
+    if (!travels)
+        got.photo = leat_card_pixels((uint32_t)leat_type_width(&c->out), (uint32_t)leat_type_height(&c->out));
+    memcpy(card, &got.photo, sizeof got.photo);
+    rc = work->room->take(work->room, c->index, got.photo.bytes, &to, error);
+    if (!rc && travels) {
+        if (got.packed)
+            memcpy(to, got.packed, got.photo.bytes);
+        else
+            leat_card_write(&got.photo, &got.source, to);
+        leat_scratch_count(scratch, c, begin);
+    } else if (!rc) {
+        const size_t made = 3 * (size_t)got.photo.axis[0].n * got.photo.axis[1].n;
+        memset((uint8_t *)to + made, 0, got.photo.bytes - made);
+        if (leat_program_apply(program, c->index, scratch, row, 1, to, error) < 1)
+            rc = error && error->code ? error->code : LEAT_E_DECODE;
+    }
+    if (work->opened_ahead) { /* nobody has taken it */
+        leat_decoder_end(work->decoder, NULL);
+        work->opened_ahead = false;
+    }
+    return rc;
 }

@@ -162,6 +162,7 @@ struct leat_stage_work {
     const struct leat_kernels *kernels;
     struct leat_decoders decoders;
     struct leat_decoder *decoder; /* of the row that was decoded last */
+    bool opened_ahead;            /* that row is open already: leat_stage_run takes it */
     struct leat_decoded *decoded; /* the store that shares photos with others; or NULL */
     struct leat_decoded_decoder sharing;
     unsigned warnings;       /* of rows that were decoded */
@@ -169,6 +170,7 @@ struct leat_stage_work {
     struct leat_axis across, down;
     struct leat_side asked[2], made[2]; /* the state of across and down; rows of one size and box have them in common */
     int64_t planned[4];                 /* the columns that `across` is prepared for */
+    struct leat_card_packer *packer;    /* of photos that a card decodes; made when one first needs it */
     uint8_t *ring, *line, *between[2];
     uint8_t *filter; /* scratch of a filter */
     /* Called when a photo is open and its size is known, before anything is drawn: by it the targets of a tuple go,
@@ -214,6 +216,10 @@ int leat_stage_run(const struct leat_stage *stage, struct leat_stage_work *work,
                    const struct leat_image *image, unsigned *buffer, struct leat_image *target,
                    struct leat_error *error);
 
+/* Opens the photo of a row for a stage that decodes; leat_stage_end_value ends it, or leat_stage_run, which takes it as
+ * it is with work->opened_ahead. *w and *h: 0 after a failure. Errors: those of the decoder. */
+int leat_stage_open(const struct leat_stage *stage, struct leat_stage_work *work, const struct leat_row *row,
+                    uint32_t *w, uint32_t *h, struct leat_error *error);
 /* Ends the decoding of a row's value with the result `rc`; `misfit` is the part of it that is the fault of operators,
  * not of the value. work->health and work->warnings get the outcome. */
 int leat_stage_end_value(struct leat_stage_work *work, const struct leat_row *row, int rc, int misfit,

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/random.h"
+#include "codec/jpeg/card_plan.h"
 #include "kernels/values.h"
 #include "op/adjust.h"
 #include "op/branch.h"
@@ -20,6 +21,7 @@ void leat_stage_work_destroy(struct leat_stage_work *work)
     leat_free(work->between[1]);
     leat_free(work->taps);
     leat_free(work->filter);
+    leat_card_packer_free(work->packer);
     memset(work, 0, sizeof *work);
 }
 
@@ -37,6 +39,8 @@ void leat_stage_work_trim(struct leat_stage_work *work)
     trim(&work->between[0], &work->room_between[0]);
     trim(&work->between[1], &work->room_between[1]);
     trim(&work->filter, &work->room_filter);
+    if (work->packer)
+        leat_card_packer_trim(work->packer);
 }
 
 /* ---- a stage ---- */
@@ -88,8 +92,8 @@ int leat_stage_view(const struct leat_stage *stage, const struct leat_stage_work
     return draw_view(stage, work->aims, 0, row_key, w, h, view, error);
 }
 
-static int open_photo(const struct leat_stage *stage, struct leat_stage_work *work, const struct leat_row *row,
-                      uint32_t *w, uint32_t *h, struct leat_error *error)
+int leat_stage_open(const struct leat_stage *stage, struct leat_stage_work *work, const struct leat_row *row,
+                    uint32_t *w, uint32_t *h, struct leat_error *error)
 {
     const struct leat_image_wish wish = {
         .gray = stage->in.gray,
@@ -109,7 +113,23 @@ static int open_photo(const struct leat_stage *stage, struct leat_stage_work *wo
                            : leat_fail(error, LEAT_E_NOMEM, "No memory for a decoder.");
     if (work->detail)
         work->decode_ns += (uint64_t)(leat_clock_ns() - begin);
+    /* a photo without class ids may be as good as any */
+    work->health = rc == LEAT_E_DECODE && !stage->in.ids ? LEAT_HEALTH_BROKEN : LEAT_HEALTH_UNCHECKED;
+    work->w = *w;
+    work->h = *h;
     return rc;
+}
+
+/* Opens it, unless that is done. */
+static int open_now(const struct leat_stage *stage, struct leat_stage_work *work, const struct leat_row *row,
+                    uint32_t *w, uint32_t *h, struct leat_error *error)
+{
+    if (!work->opened_ahead)
+        return leat_stage_open(stage, work, row, w, h, error);
+    work->opened_ahead = false;
+    *w = work->w;
+    *h = work->h;
+    return LEAT_OK;
 }
 
 static size_t image_bytes(const struct leat_type *type, uint32_t w, uint32_t h)
@@ -317,12 +337,7 @@ int leat_stage_run(const struct leat_stage *stage, struct leat_stage_work *work,
     if (stage->filter)
         return run_filter(stage, work, row, image, buffer, target, error);
     uint32_t w = image ? image->w : 0, h = image ? image->h : 0;
-    int rc = stage->decode ? open_photo(stage, work, row, &w, &h, error) : LEAT_OK;
-    if (stage->decode) { /* a photo without class ids may be as good as any */
-        work->health = rc == LEAT_E_DECODE && !stage->in.ids ? LEAT_HEALTH_BROKEN : LEAT_HEALTH_UNCHECKED;
-        work->w = w;
-        work->h = h;
-    }
+    int rc = stage->decode ? open_now(stage, work, row, &w, &h, error) : LEAT_OK;
     if (rc)
         return rc;
     struct leat_view view;

@@ -40,7 +40,10 @@ def photos(given: argparse.Namespace, tmp_path_factory: pytest.TempPathFactory) 
     return bench.Photos(tmp_path_factory.mktemp("photos"), given, "original", "fast")
 
 
-@pytest.mark.parametrize(("way", "decoded"), [("leat, on the card", 0), ("decoded on the card, alone", 4)])
+@pytest.mark.parametrize(
+    ("way", "decoded"),
+    [("leat, pixels of JPEGs", 0), ("leat, blocks of JPEGs", 4), ("decoded on the card, alone", 4)],
+)
 def test_batches_of_a_card_are_counted_with_what_went_over_the_link(photos: Any, way: str, decoded: int) -> None:
     batches, seen = bench.WAYS[way](photos), list[Any]()
     found = bench.spell(batches, seen.append, "cpu", 0)

@@ -44,8 +44,8 @@ def opened(
     options: Mapping[str, Any], outputs: Outputs | None, schema: Mapping[str, Field], card: Card, decodes: bool
 ) -> tuple[_leat.Loader, list[Table]]:
     """The library's loader for a card: its memory pinned, and its chains up to where rows have the fewest bytes, with
-    tables for the rest; or whole, where that is not made of bytes. `decodes`: photos in the decode-fast form go to the
-    card as they are stored, if it can do what the chain does with them.
+    tables for the rest; or whole, where that is not made of bytes. `decodes`: the card makes the pixels of photos that
+    it can decode, if it can do what the chain does with them.
     """
     options = {**options, "pinning": card.number}
     head, tails = cut(outputs, schema, values_only=True)
@@ -87,7 +87,7 @@ def _is_left(out: Any, datasets: Sequence[_leat.Dataset]) -> bool:
     return (
         isinstance(chain[0], ops.Decode)
         and chain[0].mode == "RGB"
-        and all(_leat.device_fast(dataset, out.field) for dataset in datasets)
+        and all(_leat.device_decodes(dataset, out.field) for dataset in datasets)
     )
 
 

@@ -13,14 +13,15 @@
 enum leat_card_form {
     LEAT_CARD_NONE = 0, /* nothing: the result stays as it is */
     LEAT_CARD_PIXELS,   /* the bytes are those of the result */
-    LEAT_CARD_FAST      /* rows of the decode-fast form of a JPEG */
+    LEAT_CARD_FAST      /* rows of blocks, as the decode-fast form packs them */
 };
 enum { LEAT_CARD_PADDING = 16, LEAT_CARD_PLANES = 3 };
 
 /* A component. Blocks are counted in its grid. */
 struct leat_card_plane {
-    unsigned v, blocks_w;    /* rows of blocks in a row of MCUs; blocks of a row */
-    unsigned check0, check1; /* columns of blocks that a decoder on the processor would unpack */
+    unsigned v, blocks_w;    /* rows of blocks in a row of MCUs; blocks of a row that travel, */
+    unsigned left;           /* ... and those to the left of them, which do not */
+    unsigned check0, check1; /* of those that travel, columns that a decoder on the processor would unpack */
     unsigned x0, y0, w, h;   /* the blocks that are transformed */
     unsigned first;          /* those of the components before */
     unsigned across, down;   /* pixels per sample */
@@ -49,7 +50,6 @@ struct leat_card_photo {
     unsigned blocks;                       /* that are transformed, of all components */
     unsigned w, h, x, y;                   /* the box of pixels that the result needs */
     unsigned blocks_at, first_at, second_at;
-    unsigned unused;               /* 0: all bytes are those of members */
     struct leat_card_axis axis[2]; /* across, down */
     struct leat_card_plane plane[LEAT_CARD_PLANES];
 };

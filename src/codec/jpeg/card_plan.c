@@ -1,7 +1,8 @@
 /*
  * Planning what a card decodes. leat_card_plan checks all that is few: the header, the ends of the rows, and the view;
- * leat_card_check counts the streams of each row, as the kernels do once more. Rows travel whole, those of the rows of
- * MCUs that the box needs; so the bytes that travel are one range of the form.
+ * leat_card_check counts the streams of each row, as the kernels do once more. Rows of a decode-fast form travel whole,
+ * those of the rows of MCUs that the box needs; so the bytes that travel are one range of it. card_pack.c has JPEGs as
+ * they came.
  */
 #include "codec/jpeg/card_plan.h"
 
@@ -76,12 +77,10 @@ static void plan_axis(const struct leat_card_view *view, int d, struct leat_card
 
 /* ---- the photo ------------------------------------------------------------------------------- */
 
-/* The blocks that the box needs of each component, as picture.c has them: rows [*y0, *y1) of MCUs. */
-static void plan_planes(const struct leat_jpeg_frame *frame, struct leat_card_photo *p, uint32_t *y0, uint32_t *y1)
+/* The blocks that the box needs of each component, as picture.c has them. */
+static void plan_planes(const struct leat_jpeg_frame *frame, struct leat_card_photo *p, struct leat_card_mcus *mcus)
 {
-    uint32_t x0 = UINT32_MAX, x1 = 0;
-    *y0 = UINT32_MAX;
-    *y1 = 0;
+    struct leat_card_mcus m = {.x0 = UINT32_MAX, .y0 = UINT32_MAX};
     p->n_planes = frame->n_components;
     for (unsigned c = 0; c < p->n_planes; c++) {
         const struct leat_jpeg_component *from = &frame->component[c];
@@ -109,22 +108,23 @@ static void plan_planes(const struct leat_jpeg_frame *frame, struct leat_card_ph
         p->rows_per_mcu += from->v;
         left /= from->h, right = leat_jpeg_ceil_div(right, from->h);
         top /= from->v, bottom = leat_jpeg_ceil_div(bottom, from->v);
-        x0 = left < x0 ? left : x0, x1 = right > x1 ? right : x1;
-        *y0 = top < *y0 ? top : *y0, *y1 = bottom > *y1 ? bottom : *y1;
+        m.x0 = left < m.x0 ? left : m.x0, m.x1 = right > m.x1 ? right : m.x1;
+        m.y0 = top < m.y0 ? top : m.y0, m.y1 = bottom > m.y1 ? bottom : m.y1;
     }
     for (unsigned c = 0; c < p->n_planes; c++) {
-        p->plane[c].check0 = x0 * frame->component[c].h;
-        p->plane[c].check1 = x1 * frame->component[c].h;
+        p->plane[c].check0 = m.x0 * frame->component[c].h;
+        p->plane[c].check1 = m.x1 * frame->component[c].h;
     }
+    p->mcu_y = m.y0;
+    p->n_rows = (m.y1 - m.y0) * p->rows_per_mcu;
+    *mcus = m;
 }
 
 /* The rows that travel. */
-static int plan_rows(const struct leat_jpeg_fast_parts *parts, uint32_t y0, uint32_t y1, struct leat_card_photo *p,
+static int plan_rows(const struct leat_jpeg_fast_parts *parts, const struct leat_card_photo *p,
                      struct leat_card_source *source, uint64_t *bytes, struct leat_error *error)
 {
-    const uint32_t row0 = y0 * p->rows_per_mcu;
-    p->mcu_y = y0;
-    p->n_rows = (y1 - y0) * p->rows_per_mcu;
+    const uint32_t row0 = p->mcu_y * p->rows_per_mcu;
     source->ends = parts->ends + 4 * (size_t)row0;
     source->begin = row0 ? leat_get_u32(source->ends - 4) : 0;
     source->rows = parts->rows + source->begin;
@@ -135,7 +135,7 @@ static int plan_rows(const struct leat_jpeg_fast_parts *parts, uint32_t y0, uint
             return leat_card_fault(1 + row0 + i, error);
         at = end;
     }
-    *bytes = round_up(4 * (uint64_t)p->n_rows + (at - source->begin) + LEAT_CARD_PADDING);
+    *bytes = at - source->begin;
     return LEAT_OK;
 }
 
@@ -157,16 +157,10 @@ static uint64_t plan_scratch(struct leat_card_photo *p)
     return round_up(at + (samples > across ? samples : across));
 }
 
-int leat_card_plan(const void *data, size_t length, const struct leat_card_view *view, struct leat_card_photo *photo,
-                   struct leat_card_source *source, struct leat_error *error)
+int leat_card_plan_box(const struct leat_jpeg_frame *f, const struct leat_card_view *view, struct leat_card_photo *p,
+                       struct leat_card_mcus *mcus, struct leat_error *error)
 {
-    struct leat_jpeg_fast_parts parts;
-    struct leat_card_photo *p = photo;
     *p = (struct leat_card_photo){.form = LEAT_CARD_NONE};
-    int rc = leat_jpeg_fast_parse(data, length, &parts, error);
-    if (rc)
-        return rc;
-    const struct leat_jpeg_frame *f = &parts.frame;
     if (f->n_components > LEAT_CARD_PLANES)
         return unsupported(error, "it has four components");
     if (view->filter == LEAT_FILTER_NEAREST)
@@ -179,19 +173,34 @@ int leat_card_plan(const void *data, size_t length, const struct leat_card_view 
     plan_axis(view, 1, &p->axis[1], &p->y, &p->h);
     if ((uint64_t)p->w * p->h > LEAT_CARD_MAX_PIXELS || (uint64_t)p->axis[0].n * p->axis[1].n > LEAT_CARD_MAX_PIXELS)
         return unsupported(error, "its box or its result is too large");
-    uint32_t y0, y1;
-    uint64_t bytes = 0;
-    plan_planes(f, p, &y0, &y1);
-    if ((rc = plan_rows(&parts, y0, y1, p, source, &bytes, error)))
-        return rc;
-    const uint64_t scratch = plan_scratch(p);
+    plan_planes(f, p, mcus);
+    p->colour = f->colour;
+    return LEAT_OK;
+}
+
+int leat_card_plan_bytes(struct leat_card_photo *p, uint64_t rows_bytes, struct leat_error *error)
+{
+    const uint64_t bytes = round_up(4 * (uint64_t)p->n_rows + rows_bytes + LEAT_CARD_PADDING),
+                   scratch = plan_scratch(p);
     if (bytes > INT32_MAX || scratch > INT32_MAX)
         return unsupported(error, "its box is too large");
     p->bytes = (unsigned)bytes;
     p->scratch_bytes = (unsigned)scratch;
-    p->colour = f->colour;
     p->form = LEAT_CARD_FAST;
     return LEAT_OK;
+}
+
+int leat_card_plan(const void *data, size_t length, const struct leat_card_view *view, struct leat_card_photo *photo,
+                   struct leat_card_source *source, struct leat_error *error)
+{
+    struct leat_jpeg_fast_parts parts;
+    struct leat_card_mcus mcus;
+    uint64_t bytes = 0;
+    photo->form = LEAT_CARD_NONE;
+    int rc = leat_jpeg_fast_parse(data, length, &parts, error);
+    rc = rc ? rc : leat_card_plan_box(&parts.frame, view, photo, &mcus, error);
+    rc = rc ? rc : plan_rows(&parts, photo, source, &bytes, error);
+    return rc ? rc : leat_card_plan_bytes(photo, bytes, error);
 }
 
 bool leat_card_check(const struct leat_card_photo *photo, const struct leat_card_source *source, enum leat_isa isa)

@@ -1,11 +1,12 @@
 /*
- * Photos that a card decodes: which bytes of a decode-fast form travel, and what its kernels do with them. The result
- * is a part of the photo, resized, of which a window is delivered: pixels of R, G and B, byte for byte those that the
- * processor makes.
+ * Photos that a card decodes: which bytes travel, and what its kernels do with them. The result is a part of the photo,
+ * resized, of which a window is delivered: pixels of R, G and B, byte for byte those that the processor makes.
  *
- *     leat_card_plan     checks a form, and describes the photo: struct leat_card_photo
- *     leat_card_check    checks the bytes that travel
- *     leat_card_write    writes the bytes that travel, of which photo->bytes says how many
+ *     a decode-fast form                                        a JPEG as it came
+ *     leat_card_plan     checks it, and describes the photo     leat_card_plan_box   describes the photo
+ *     leat_card_check    checks the bytes that travel           leat_card_pack       makes the bytes that travel, of
+ *     leat_card_write    writes the bytes that travel                                blocks that the processor reads
+ *
  *     leat_card_place    gives the photos of a batch their places
  *     leat_card_fault    says what the card has found
  */
@@ -18,6 +19,7 @@
 
 #include "base/cpu.h"
 #include "codec/jpeg/card_photo.h"
+#include "codec/jpeg/source.h"
 #include "kernels/weights.h"
 #include "leat/leat.h"
 
@@ -32,6 +34,22 @@ struct leat_card_view {
     bool flip[2];     /* and the window behind it */
 };
 
+/* The MCUs that the box needs: rows [y0, y1), columns [x0, x1). */
+struct leat_card_mcus {
+    uint32_t x0, x1, y0, y1;
+};
+
+/* Describes a photo but for its bytes, whose rows travel whole. Any thread; allocates nothing. Errors: UNSUPPORTED (the
+ * processor is to decode it: four components, NEAREST, or a box of more than LEAT_CARD_MAX_PIXELS), INVALID (the view
+ * reaches outside of the photo). */
+#define LEAT_CARD_MAX_PIXELS (UINT32_C(1) << 25)
+int leat_card_plan_box(const struct leat_jpeg_frame *frame, const struct leat_card_view *view,
+                       struct leat_card_photo *photo, struct leat_card_mcus *mcus, struct leat_error *error);
+/* Describes its bytes: so many of packed rows. UNSUPPORTED: they, or their scratch, are too many. */
+int leat_card_plan_bytes(struct leat_card_photo *photo, uint64_t rows_bytes, struct leat_error *error);
+
+/* ---- a decode-fast form ---- */
+
 /* The bytes of a photo from which it travels. */
 struct leat_card_source {
     const uint8_t *ends, *rows;
@@ -40,15 +58,28 @@ struct leat_card_source {
 
 /* Describes the photo that `data`, a decode-fast form, holds; it must stay until leat_card_write. Bytes may be hostile.
  * Any thread; allocates nothing. Errors: DECODE (the bytes make no sense; those of single rows are found by
- * leat_card_check, and by the card), UNSUPPORTED (the processor is to decode it: four components, NEAREST, or a box of
- * more than LEAT_CARD_MAX_PIXELS), INVALID (the view reaches outside of the photo). */
-#define LEAT_CARD_MAX_PIXELS (UINT32_C(1) << 25)
+ * leat_card_check, and by the card), those of leat_card_plan_box and leat_card_plan_bytes. */
 int leat_card_plan(const void *data, size_t length, const struct leat_card_view *view, struct leat_card_photo *photo,
                    struct leat_card_source *source, struct leat_error *error);
 /* Whether the kernels will find no fault. 64 bytes behind the form are readable. */
 bool leat_card_check(const struct leat_card_photo *photo, const struct leat_card_source *source, enum leat_isa isa);
 /* `to`: photo->bytes, at a multiple of 16. */
 void leat_card_write(const struct leat_card_photo *photo, const struct leat_card_source *source, uint8_t *to);
+
+/* ---- a JPEG as it came ---- */
+
+struct leat_card_packer;                                     /* buffers of one thread */
+struct leat_card_packer *leat_card_packer_new(void);         /* NULL when memory is out */
+void leat_card_packer_free(struct leat_card_packer *packer); /* NULL is allowed */
+/* Reads the MCUs of a photo that leat_card_plan_box has described, and makes *bytes of them, photo->bytes that travel:
+ * the packer's until its next call. Errors: those of the source, UNSUPPORTED (the decode-fast form does not hold a
+ * value, or too many bytes), NOMEM. */
+int leat_card_pack(struct leat_card_packer *packer, struct leat_jpeg_source *source, const struct leat_card_mcus *mcus,
+                   struct leat_card_photo *photo, const uint8_t **bytes, struct leat_error *error);
+/* Gives back the memory that only a huge photo needed. */
+void leat_card_packer_trim(struct leat_card_packer *packer);
+
+/* ---- batches ---- */
 
 /* A photo whose result, n bytes, the processor makes: they travel. */
 struct leat_card_photo leat_card_pixels(uint32_t width, uint32_t height);

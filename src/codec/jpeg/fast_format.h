@@ -102,6 +102,12 @@ struct leat_jpeg_fast_writer {
     uint32_t blocks;
 };
 void leat_jpeg_fast_writer_destroy(struct leat_jpeg_fast_writer *writer);
+/* Room for so many bytes behind writer->length. False: no memory. */
+bool leat_jpeg_fast_writer_reserve(struct leat_jpeg_fast_writer *writer, size_t more);
+/* Packs a row of blocks, aligned to 16 bytes, behind writer->length. UNSUPPORTED: a DC difference does not fit; NOMEM.
+ */
+int leat_jpeg_fast_write_row(struct leat_jpeg_fast_writer *writer, const int16_t *coefficients, uint32_t blocks,
+                             struct leat_error *error);
 /* Makes the payload writer->out of writer->length bytes. UNSUPPORTED: a photo that the form cannot hold. NOMEM; errors
  * of a source of the coefficients. */
 int leat_jpeg_fast_write(struct leat_jpeg_fast_writer *writer, const struct leat_jpeg_coefficients *coefficients,

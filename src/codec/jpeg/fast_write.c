@@ -15,7 +15,12 @@ void leat_jpeg_fast_writer_destroy(struct leat_jpeg_fast_writer *w)
     *w = (struct leat_jpeg_fast_writer){.isa = w->isa};
 }
 
-static bool reserve(struct leat_jpeg_fast_writer *w, size_t more)
+static int no_memory(struct leat_error *error)
+{
+    return leat_fail(error, LEAT_E_NOMEM, "no memory for the decode-fast form of a photo");
+}
+
+bool leat_jpeg_fast_writer_reserve(struct leat_jpeg_fast_writer *w, size_t more)
 {
     return leat_grow(&w->out, &w->room, w->length + more, 1);
 }
@@ -58,11 +63,24 @@ size_t leat_jpeg_pack_row(enum leat_isa isa, const int16_t *coefficients, uint32
     return (size_t)(out + (wide - wides) - row);
 }
 
+int leat_jpeg_fast_write_row(struct leat_jpeg_fast_writer *w, const int16_t *coefficients, uint32_t blocks,
+                             struct leat_error *error)
+{
+    if (!reserve_row(w, blocks) || !leat_jpeg_fast_writer_reserve(w, LEAT_FAST_ROW_ROOM(blocks)))
+        return no_memory(error);
+    const size_t bytes = leat_jpeg_pack_row(w->isa, coefficients, blocks, w->values, w->work, w->out + w->length);
+    w->length += bytes;
+    return bytes ? LEAT_OK
+                 : leat_fail(error, LEAT_E_UNSUPPORTED,
+                             "a DC difference takes 16 bits, which the decode-fast form does not hold");
+}
+
 static bool write_header(struct leat_jpeg_fast_writer *w, const struct leat_jpeg_frame *f,
                          const struct leat_jpeg_original *original, uint32_t n_rows)
 {
-    if (!reserve(w, LEAT_FAST_HEADER + (LEAT_FAST_COMPONENT + LEAT_FAST_TABLE) * LEAT_JPEG_MAX_COMPONENTS +
-                        4 * (size_t)n_rows))
+    if (!leat_jpeg_fast_writer_reserve(w, LEAT_FAST_HEADER +
+                                              (LEAT_FAST_COMPONENT + LEAT_FAST_TABLE) * LEAT_JPEG_MAX_COMPONENTS +
+                                              4 * (size_t)n_rows))
         return false;
     uint8_t *const p = w->out;
     uint8_t *const tables = p + LEAT_FAST_HEADER + LEAT_FAST_COMPONENT * f->n_components;
@@ -104,45 +122,37 @@ int leat_jpeg_fast_write(struct leat_jpeg_fast_writer *w, const struct leat_jpeg
         n_rows += f->component[c].blocks_h;
     w->length = 0;
     if (!write_header(w, f, original, n_rows))
-        goto nomem;
+        return no_memory(error);
     const size_t ends = w->length, rows = ends + 4 * (size_t)n_rows;
     w->length = rows;
     for (uint32_t i = 0; i < f->mcus_h; i++) {
         int16_t *of[LEAT_JPEG_MAX_COMPONENTS];
-        const int rc = leat_jpeg_coefficients_row(coefficients, i, of, error);
-        if (rc)
-            return rc;
-        for (unsigned c = 0; c < f->n_components; c++) {
+        int rc = leat_jpeg_coefficients_row(coefficients, i, of, error);
+        for (unsigned c = 0; !rc && c < f->n_components; c++) {
             const struct leat_jpeg_component *component = &f->component[c];
             const size_t step = 64 * (size_t)component->blocks_w;
-            for (uint32_t y = 0; y < component->v; y++, at++) {
-                if (!reserve_row(w, component->blocks_w) || !reserve(w, LEAT_FAST_ROW_ROOM(component->blocks_w)))
-                    goto nomem;
-                const size_t bytes = leat_jpeg_pack_row(w->isa, of[c] + y * step, component->blocks_w, w->values,
-                                                        w->work, w->out + w->length);
-                if (!bytes)
-                    return leat_fail(error, LEAT_E_UNSUPPORTED,
-                                     "a DC difference takes 16 bits, which the decode-fast form does not hold");
-                w->length += bytes;
-                if (w->length - rows > UINT32_MAX)
-                    return leat_fail(error, LEAT_E_UNSUPPORTED, "the photo is too large for the decode-fast form");
-                leat_put_u32(w->out + ends + 4 * (size_t)at, (uint32_t)(w->length - rows));
+            for (uint32_t y = 0; !rc && y < component->v; y++, at++) {
+                rc = leat_jpeg_fast_write_row(w, of[c] + y * step, component->blocks_w, error);
+                if (!rc && w->length - rows > UINT32_MAX)
+                    rc = leat_fail(error, LEAT_E_UNSUPPORTED, "the photo is too large for the decode-fast form");
+                if (!rc)
+                    leat_put_u32(w->out + ends + 4 * (size_t)at, (uint32_t)(w->length - rows));
             }
         }
+        if (rc)
+            return rc;
     }
     if (skeleton_length > UINT32_MAX)
         return leat_fail(error, LEAT_E_UNSUPPORTED,
                          "the photo has too much beside its pixels for the decode-fast form");
     leat_put_u32(w->out + 24, (uint32_t)(w->length - rows));
     leat_put_u32(w->out + 28, (uint32_t)skeleton_length);
-    if (!reserve(w, skeleton_length + LEAT_FAST_TAIL))
-        goto nomem;
+    if (!leat_jpeg_fast_writer_reserve(w, skeleton_length + LEAT_FAST_TAIL))
+        return no_memory(error);
     if (skeleton_length)
         memcpy(w->out + w->length, skeleton, skeleton_length);
     w->length += skeleton_length;
     memset(w->out + w->length, 0, LEAT_FAST_TAIL);
     w->length += LEAT_FAST_TAIL;
     return LEAT_OK;
-nomem:
-    return leat_fail(error, LEAT_E_NOMEM, "no memory for the decode-fast form of a photo");
 }

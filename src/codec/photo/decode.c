@@ -485,6 +485,17 @@ int leat_photo_row(struct leat_decoder *decoder, const uint8_t **row, struct lea
     return LEAT_OK;
 }
 
+const struct leat_jpeg_frame *leat_photo_blocks(struct leat_decoder *decoder, struct leat_jpeg_source **source)
+{
+    struct photo_decoder *d = (struct photo_decoder *)decoder;
+    if (!d->now.backend->blocks || d->orientation > 1 || d->icc || d->wish.ids || d->rows_wanted)
+        return NULL;
+    const struct leat_jpeg_frame *frame = d->now.backend->blocks(d->now.decoder, source);
+    if (frame && source)
+        d->rows_given = d->rows_wanted = 1;
+    return frame;
+}
+
 int leat_photo_end(struct leat_decoder *decoder, struct leat_error *error)
 {
     struct photo_decoder *d = (struct photo_decoder *)decoder;

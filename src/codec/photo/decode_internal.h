@@ -65,6 +65,8 @@ struct leat_decode_backend {
     int (*begin)(struct leat_backend_decoder *decoder, unsigned denominator, uint32_t x, uint32_t y, uint32_t w,
                  uint32_t h, struct leat_error *error);
     int (*row)(struct leat_backend_decoder *decoder, const uint8_t **row, struct leat_error *error);
+    /* As leat_decoder_blocks, whatever the orientation and the profile. May be NULL. */
+    const struct leat_jpeg_frame *(*blocks)(struct leat_backend_decoder *decoder, struct leat_jpeg_source **source);
     /* Reads the bytes that have not been read yet, as cheaply as damage can be found. After open, begin or any row. */
     int (*scan)(struct leat_backend_decoder *decoder, struct leat_error *error);
     /* The row index that this scan has left, valid until the next open; or NULL. Asked after close. May be NULL. */
@@ -119,6 +121,7 @@ unsigned leat_photo_scaled_size(const struct leat_decoder *decoder, unsigned den
 int leat_photo_begin(struct leat_decoder *decoder, unsigned denominator, uint32_t x, uint32_t y, uint32_t w, uint32_t h,
                      struct leat_error *error);
 int leat_photo_row(struct leat_decoder *decoder, const uint8_t **row, struct leat_error *error);
+const struct leat_jpeg_frame *leat_photo_blocks(struct leat_decoder *decoder, struct leat_jpeg_source **source);
 int leat_photo_end(struct leat_decoder *decoder, struct leat_error *error);
 /* Whether the open photo is stored as C, M, Y and K. */
 bool leat_photo_is_cmyk(const struct leat_decoder *decoder);

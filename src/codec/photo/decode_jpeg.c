@@ -5,6 +5,8 @@
  *     baseline, as it came           huffman.h  -+-> blocks of coefficients -> picture.h -> rows
  *     all else, as it came           libjpeg-turbo (decode_libjpeg.c) ---------------------> rows
  *
+ * A card makes pixels of blocks itself (leat_decoder_blocks).
+ *
  * libjpeg reads the header of whatever came as a JPEG: a photo that it refuses is refused, in its words. Our entropy
  * decoder takes only scans that are exactly as an encoder writes them; if it stops, libjpeg begins again at the row
  * that was due, and either goes on or names the damage. So a photo's rows, and whether it is broken, never depend on
@@ -202,6 +204,19 @@ static int row_photo(struct leat_backend_decoder *j, const uint8_t **row, struct
     return leat_libjpeg_row(&j->libjpeg, row, error);
 }
 
+static const struct leat_jpeg_frame *blocks_of_photo(struct leat_backend_decoder *j, struct leat_jpeg_source **source)
+{
+    if (source && j->path == HUFFMAN && j->request.scan_to_end)
+        scan_to_index(j);
+    if (j->path != HUFFMAN)
+        return NULL;
+    if (source) {
+        begin_huffman(j);
+        *source = j->source;
+    }
+    return j->frame;
+}
+
 static void close_photo(struct leat_backend_decoder *j)
 {
     if (j->picture)
@@ -220,6 +235,7 @@ const struct leat_decode_backend leat_decode_jpeg = {
     .open = open_photo,
     .begin = begin_photo,
     .row = row_photo,
+    .blocks = blocks_of_photo,
     .scan = scan_photo,
     .rows = index_of,
     .warnings = warnings_of,

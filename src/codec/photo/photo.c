@@ -157,6 +157,7 @@ static const struct leat_image_codec image_codec = {
     .scaled_size = leat_photo_scaled_size,
     .begin = leat_photo_begin,
     .row = leat_photo_row,
+    .blocks = leat_photo_blocks,
 };
 
 const struct leat_codec leat_codec_photo = {

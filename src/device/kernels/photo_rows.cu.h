@@ -49,6 +49,7 @@ KERNEL_FUNCTION bool rows_count(const u8 *row, const struct leat_card_row *at, c
     struct leat_card_block next = {0, 0, 0, 0, 0, 0, 0};
     u32 dc_bit = 0, dc = 0;
     u64 beyond = 0;
+    const u32 first = plane->x0 - plane->left;
     for (u32 x = 0; x < plane->check1; x++) {
         const u32 head = photo_byte(row + x), bits = head >> 4, ones = (1u << bits) - 1,
                   code = (u32)photo_bits(row + plane->blocks_w, dc_bit) & ones;
@@ -59,8 +60,8 @@ KERNEL_FUNCTION bool rows_count(const u8 *row, const struct leat_card_row *at, c
         const u64 mask = photo_bits(row + at->mask, 8 * next.mask) & photo_low(8 * next.mask_bytes);
         if (x >= plane->check0)
             beyond |= mask;
-        if (to && x >= plane->x0 && x < plane->x0 + plane->w)
-            to[x - plane->x0] = next;
+        if (to && x >= first && x - first < plane->w)
+            to[x - first] = next;
         const u32 n = kernel_ones(mask), escapes = photo_both(row + at->a, row + at->b, next.value, n),
                   bytes = photo_fifteens(row + at->nibble, next.nibble, escapes);
         next.word += photo_255s(row + at->byte, next.byte, bytes);

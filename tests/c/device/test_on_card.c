@@ -5,6 +5,7 @@
 #include "photos.h"
 
 #include "base/alloc.h"
+#include "base/error.h"
 #include "codec/jpeg/fast.h"
 #include "codec/jpeg/fast_format.h"
 #include "op/program.h"
@@ -50,25 +51,33 @@ static int take(struct leat_room *room, size_t output, uint64_t bytes, void **me
 struct value {
     struct photo photo;
     uint8_t form;
+    uint8_t *rows; /* its row index, or NULL */
+    size_t rows_length;
 };
+
+static struct value as_it_came(struct photo photo)
+{
+    return (struct value){.photo = photo, .form = LEAT_FORM_ORIGINAL};
+}
 
 /* The fast form if there is one. */
 static struct value value_of(struct photo photo, unsigned orientation)
 {
     const uint8_t *out;
     size_t n;
-    struct value v = {photo, LEAT_FORM_ORIGINAL};
     if (leat_jpeg_pack(packer, photo.data, photo.length, orientation, 1, &out, &n, &error))
-        return v;
-    v = (struct value){{memcpy(malloc(n), out, n), n}, LEAT_FORM_FAST};
+        return as_it_came(photo);
     free(photo.data);
-    return v;
+    return (struct value){.photo = {memcpy(malloc(n), out, n), n}, .form = LEAT_FORM_FAST};
 }
 
 static struct leat_row row_of(const struct value *v, uint64_t key)
 {
     return (struct leat_row){
-        .data = v->photo.data, .length = v->photo.length, .key = key, .info = {.form = v->form, .size = {1, 1}}};
+        .data = v->photo.data,
+        .length = v->photo.length,
+        .key = key,
+        .info = {.form = v->form, .size = {1, 1}, .rows = v->rows, .rows_length = (uint32_t)v->rows_length}};
 }
 
 /* Makes rows with both; those that a card decodes are counted. */
@@ -90,13 +99,13 @@ static unsigned same_pixels(const char *operators, const char *chain, const stru
     leat_scratch_give_room(other, &memory.room);
     for (unsigned i = 0; i < n * keys; i++) {
         const struct leat_row row = row_of(&values[i % n], i * UINT64_C(0x9e3779b97f4a7c15));
-        struct leat_card_photo photo = {.unused = 1};
+        struct leat_card_photo photo = {.scratch = 1};
         uint64_t steps[2];
         size_t failed;
         assert_int_equal(leat_program_apply(now, 0, scratch, &row, 1, expected + i * bytes, &error), 1);
         assert_ok(
             leat_program_apply_tuple(left, 0, other, &row, (void *const[]){NULL, &photo}, steps, &failed, &error));
-        assert_int_equal(photo.unused, 0); /* every byte is written */
+        assert_int_equal(photo.scratch, 0); /* every byte is written */
         assert_int_equal(photo.bytes, batch.photos[i].bytes);
         assert_int_equal(3 * photo.axis[0].n * photo.axis[1].n, bytes);
         batch.photos[i] = photo;
@@ -151,9 +160,8 @@ TEST(chains_that_a_card_can_do_have_the_pixels_that_the_program_makes)
 
 TEST(photos_that_a_card_cannot_decode_are_decoded_before_and_travel_as_pixels)
 {
-    struct photo plain = make_photo(&kinds[4], BASELINE, 40, 30, 85, 0);
-    struct value values[] = {{plain, LEAT_FORM_ORIGINAL},
-                             value_of(make_photo(&kinds[11], BASELINE, 40, 30, 85, 0), 1), /* CMYK */
+    struct photo plain = make_photo(&kinds[4], PROGRESSIVE, 40, 30, 85, 0);
+    struct value values[] = {as_it_came(plain), value_of(make_photo(&kinds[11], BASELINE, 40, 30, 85, 0), 1), /* CMYK */
                              value_of(make_photo(&kinds[4], BASELINE, 41, 31, 85, 0), 6),
                              value_of(make_photo(&kinds[4], BASELINE, 60, 60, 85, 0), 1)};
     static const char decode[] = "\"a\": {\"type\": \"Decode\", \"exif\": true}" CROP,
@@ -218,6 +226,152 @@ TEST(a_broken_photo_fails_as_any_other)
     leat_scratch_free(scratch);
     leat_program_free(left);
     free(v.photo.data);
+}
+
+/* ---- JPEGs as they came ---------------------------------------------------------------------------- */
+
+/* A result of more bytes than these photos have. */
+#define LARGE OP(b, "\"type\": \"RandomResizedCrop\", \"size\": [90, 100]")
+
+TEST(blocks_of_jpegs_as_they_came_travel_and_become_the_pixels_of_the_processor)
+{
+    for (unsigned k = 0; k < KINDS; k++)
+        for (unsigned restart = 0; restart < 6; restart += 5) {
+            struct value values[3] = {as_it_came(make_photo(&kinds[k], BASELINE, 150, 131, 60, restart)),
+                                      as_it_came(make_photo(&kinds[k], OPTIMISED, 64, 170, 50, restart)),
+                                      as_it_came(make_photo(&kinds[k], BASELINE, 17, 9, 85, restart))};
+            const bool has_four = k >= 11;
+            assert_int_equal(same_pixels(DECODE LARGE FLIPS, "\"a\", \"c\", \"b\", \"d\"", values, 3, 12),
+                             has_four ? 0 : 36);
+            for (unsigned i = 0; i < 3; i++)
+                free(values[i].photo.data);
+        }
+}
+
+TEST(jpegs_as_they_came_travel_as_pixels_where_these_are_fewer_bytes_or_leat_does_not_read_the_blocks)
+{
+    struct value values[4];
+    for (unsigned way = 0; way < 4; way++) /* progressive ones are libjpeg's */
+        values[way] = as_it_came(make_photo(&kinds[4], way % 2 ? PROGRESSIVE : BASELINE, 300, 200, 90, 0));
+    assert_int_equal(same_pixels(DECODE LARGE, "\"a\", \"b\"", values, 4, 3), 4); /* small crops */
+    assert_int_equal(
+        same_pixels(DECODE OP(b, "\"type\": \"Resize\", \"size\": [20, 30]"), "\"a\", \"b\"", values, 4, 1), 0);
+    /* a part of the same photo, as large as its result */
+    assert_int_equal(
+        same_pixels(DECODE OP(b, "\"type\": \"RandomCrop\", \"size\": [70, 90]"), "\"a\", \"b\"", values, 4, 5), 10);
+    for (unsigned i = 0; i < 4; i++)
+        free(values[i].photo.data);
+}
+
+/* Programs that make pixels, and what a card needs to make them. */
+struct both {
+    struct leat_program *program[2];
+    struct leat_scratch *scratch[2];
+};
+
+static void open_both(struct both *b)
+{
+    assert_ok(compile(DECODE LARGE OP(l, "\"type\": \"ToLayout\", \"layout\": \"NHWC\""), "\"a\", \"b\", \"l\"", "",
+                      &b->program[0]));
+    assert_ok(compile(DECODE LARGE, "\"a\", \"b\"", ", \"decode\": \"card\"", &b->program[1]));
+    for (unsigned i = 0; i < 2; i++)
+        b->scratch[i] = leat_scratch_new(b->program[i]);
+}
+
+static void close_both(struct both *b)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        leat_scratch_free(b->scratch[i]);
+        leat_program_free(b->program[i]);
+    }
+}
+
+/* What was found out of a row, the same by both: its error, health and row index, or the pixels. *card: a card makes
+ * them. */
+static int try_both(struct both *b, const struct value *v, bool scan, uint64_t key, enum leat_health *health,
+                    size_t *index, bool *card)
+{
+    struct photo_batch batch = {0};
+    struct memory memory = {{take}, &batch};
+    struct leat_row row = row_of(v, key);
+    struct leat_card_photo photo;
+    struct leat_error wrong;
+    uint8_t pixels[90 * 100 * 3];
+    uint64_t steps[2];
+    size_t failed, length;
+    row.scan_to_end = scan;
+    leat_scratch_give_room(b->scratch[1], &memory.room);
+    leat_error_clear(&error);
+    leat_error_clear(&wrong);
+    const int expected =
+        leat_program_apply(b->program[0], 0, b->scratch[0], &row, 1, pixels, &error) == 1 ? LEAT_OK : error.code;
+    const int rc = leat_program_apply_tuple(b->program[1], 0, b->scratch[1], &row, (void *const[]){NULL, &photo}, steps,
+                                            &failed, &wrong);
+    assert_int_equal(rc, expected);
+    if (rc)
+        assert_string_equal(wrong.message, error.message);
+    if (rc)
+        assert_int_equal(wrong.offset, error.offset);
+    *health = leat_scratch_health(b->scratch[0]);
+    assert_int_equal(leat_scratch_health(b->scratch[1]), *health);
+    const uint8_t *const rows = leat_scratch_rows(b->scratch[0], index),
+                         *same = leat_scratch_rows(b->scratch[1], &length);
+    assert_int_equal(length, *index);
+    if (length)
+        assert_memory_equal(rows, same, length);
+    if (!rc) {
+        batch.photos[0] = photo;
+        photo_run(&batch);
+        assert_memory_equal(batch.out, pixels, sizeof pixels);
+    }
+    *card = !rc && photo.form == LEAT_CARD_FAST;
+    photo_batch_destroy(&batch);
+    return rc;
+}
+
+TEST(a_jpeg_as_it_came_is_scanned_leaves_its_index_and_fails_as_without_a_card)
+{
+    struct value v = as_it_came(make_photo(&kinds[4], BASELINE, 150, 131, 60, 0));
+    struct both b;
+    enum leat_health health;
+    size_t index;
+    bool card;
+    open_both(&b);
+    for (uint64_t key = 0; key < 4; key++) {
+        assert_ok(try_both(&b, &v, true, key, &health, &index, &card));
+        assert_true(card && health == LEAT_HEALTH_GOOD);
+        assert_ok(try_both(&b, &v, false, key, &health, &index, &card));
+        assert_true(card && health == LEAT_HEALTH_UNCHECKED && !index);
+    }
+    assert_ok(try_both(&b, &v, true, 0, &health, &v.rows_length, &card));
+    const uint8_t *const rows = leat_scratch_rows(b.scratch[0], &index);
+    assert_true(index > 0);
+    v.rows = memcpy(malloc(index), rows, index);
+    for (uint64_t key = 0; key < 8; key++) { /* by the index */
+        assert_ok(try_both(&b, &v, false, key, &health, &index, &card));
+        assert_true(card);
+    }
+    free(v.rows);
+    v.rows = NULL;
+    unsigned broken = 0, passed = 0, cards = 0;
+    for (size_t at = 20; at < v.photo.length; at += 7) /* headers, tables, and coded data */
+        for (unsigned scan = 0; scan < 2; scan++) {
+            v.photo.data[at] ^= (uint8_t)(1 + at % 255);
+            const int rc = try_both(&b, &v, scan, at, &health, &index, &card);
+            broken += rc == LEAT_E_DECODE;
+            passed += !rc;
+            cards += card;
+            assert_true(rc == LEAT_OK || rc == LEAT_E_DECODE);
+            v.photo.data[at] ^= (uint8_t)(1 + at % 255);
+        }
+    assert_true(broken > 50 && passed > 50 && cards > 50 && cards <= passed);
+    for (size_t length = v.photo.length; length > 300; length -= 61) {
+        const struct value cut = as_it_came((struct photo){v.photo.data, length});
+        for (unsigned scan = 0; scan < 2; scan++)
+            try_both(&b, &cut, scan, length, &health, &index, &card);
+    }
+    free(v.photo.data);
+    close_both(&b);
 }
 
 TEST(an_output_that_is_left_to_a_card_has_bytes_and_what_to_do_with_them)
