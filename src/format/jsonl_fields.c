@@ -232,7 +232,7 @@ static int type_of(struct make *m, uint32_t node, const char *name, bool below, 
     } else if (types & NUMBERS) {
         if (types & BIT(FLOAT) && changes)
             return inexact(m, node, name, LEAT_RECORD_FLOAT);
-        f->dtype = types & BIT(FLOAT) ? LEAT_F64 : types & BIT(UINT) ? LEAT_U64 : LEAT_I64;
+        f->dtype = types & BIT(FLOAT) || m->rounds ? LEAT_F64 : types & BIT(UINT) ? LEAT_U64 : LEAT_I64;
     } else if (types & BIT(STR)) {
         f->kind = LEAT_KIND_STR;
         f->dtype = LEAT_U8;
@@ -244,10 +244,10 @@ static int type_of(struct make *m, uint32_t node, const char *name, bool below, 
             return inexact(m, node, name, LEAT_RECORD_FLOATS);
         f->ndim = 1;
         f->shape[0] = -1;
-        origin->list = types & BIT(BOOLS)    ? LEAT_RECORD_BOOLS
-                       : types & BIT(FLOATS) ? LEAT_RECORD_FLOATS
-                       : types & BIT(UINTS)  ? LEAT_RECORD_UINTS
-                                             : LEAT_RECORD_INTS;
+        origin->list = types & BIT(BOOLS)                 ? LEAT_RECORD_BOOLS
+                       : types & BIT(FLOATS) || m->rounds ? LEAT_RECORD_FLOATS
+                       : types & BIT(UINTS)               ? LEAT_RECORD_UINTS
+                                                          : LEAT_RECORD_INTS;
         f->dtype = origin->list == LEAT_RECORD_BOOLS    ? LEAT_BOOL
                    : origin->list == LEAT_RECORD_FLOATS ? LEAT_F64
                    : origin->list == LEAT_RECORD_UINTS  ? LEAT_U64
@@ -395,7 +395,7 @@ static int add_leaf(struct make *m, uint32_t node, const char *name, bool below,
     return strlen(valid) < NAME ? add_field(m, valid, &field, &origin, LEAT_STORAGE_MAPPED) : LEAT_OK;
 }
 
-/* Adds a field that is said to be JSON, or floats, to which integers may be rounded. */
+/* Adds a field that is said to be JSON, or floats, which integers become, rounded if they must. */
 static int add_said(struct make *m, const struct leat_field *said, uint32_t node, const char *name, bool below)
 {
     const size_t n = m->j->text.source.n_fields;
@@ -413,9 +413,11 @@ static int add_said(struct make *m, const struct leat_field *said, uint32_t node
             (!f->ndim || f->shape[0] == said->shape[0]))
             return LEAT_OK;
     }
-    return leat_fail(m->error, LEAT_E_INVALID,
-                     "fields takes the kind \"json\", not %s, for \"%s\", a property of records of text",
-                     leat_field_text(said, text, sizeof text), name);
+    return leat_fail(
+        m->error, LEAT_E_INVALID,
+        "fields takes the kind \"json\", or float64 of numbers, not %s, for \"%s\", a property of records of "
+        "text",
+        leat_field_text(said, text, sizeof text), name);
 }
 
 /* Adds the fields of a node and of what is below it: all, or those that are chosen. */

@@ -476,7 +476,16 @@ def test_integers_that_float64_does_not_hold_are_not_rounded_beside_floats(tmp_p
             assert {s["m.id"] for s in leat.open(src, fields={"m.id": "json"})} == {n, 0.5}
             assert {s["m.id"] for s in leat.open(src, fields={"m.id": "float64"})} == {float(n), 0.5}
         assert leat.open(a)[0]["m.id"] == n
-        with pytest.raises(leat.InvalidError, match='takes the kind "json", not float64'):
-            leat.open(a, fields={"m.id": "float64"})
+        assert leat.open(a, fields={"m.id": "float64"})[0]["m.id"] == float(n)
+    words = write(tmp_path / "w.jsonl", '{"x": "1", "y": true, "z": [1, 2], "e": []}', '{"y": false, "z": []}')
+    for name in ("x", "y"):
+        with pytest.raises(leat.InvalidError, match='takes the kind "json", or float64 of numbers, not float64'):
+            leat.open(words, fields={name: "float64"})
+    floats = leat.field("float64", (None,))
+    found = leat.open(words, fields={"z": floats, "y": None})
+    assert found.schema["z"].dtype == "float64" and [s["z"].tolist() for s in found] == [[1.0, 2.0], []]
+    assert found[0]["z"].dtype == np.float64
+    with pytest.raises(leat.InvalidError, match="not float64"):
+        leat.open(words, fields={"z": "float64"})
     path = write(tmp_path / "d.jsonl", '{"x": 9007199254740992}', '{"x": -9223372036854775808}', '{"x": 1e3}')
     assert [s["x"] for s in leat.open(path)] == [2.0**53, -(2.0**63), 1000.0]
