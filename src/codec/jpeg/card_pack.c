@@ -9,7 +9,7 @@
 #include "codec/jpeg/fast_format.h"
 
 /* A thread keeps so much from photo to photo. */
-#define KEPT ((size_t)2 << 20)
+#define KEPT ((size_t)1 << 20)
 
 struct leat_card_packer {
     struct leat_jpeg_fast_writer writer;
@@ -37,7 +37,7 @@ void leat_card_packer_free(struct leat_card_packer *packer)
 
 void leat_card_packer_trim(struct leat_card_packer *packer)
 {
-    if (packer->room <= KEPT && packer->writer.room <= KEPT)
+    if (packer->room + packer->writer.room <= KEPT)
         return;
     leat_jpeg_fast_writer_destroy(&packer->writer);
     leat_free(packer->memory);
