@@ -252,10 +252,8 @@ PyObject *py_device_decodes(PyObject *module, PyObject *args)
         return NULL;
     const struct leat_dataset *handle = py_dataset_handle(dataset);
     bool decodes;
-    Py_BEGIN_ALLOW_THREADS;
-    decodes = leat_device_decodes(handle, field);
-    Py_END_ALLOW_THREADS;
-    return PyBool_FromLong(decodes);
+    PY_WITHOUT_GIL(decodes = leat_device_decodes(handle, field));
+    return PyErr_Occurred() ? NULL : PyBool_FromLong(decodes); /* a signal handler's, while it was read */
 }
 
 /* ---- one of them ---- */

@@ -94,10 +94,11 @@ static inline int leat_decoder_row(struct leat_decoder *decoder, const uint8_t *
     return decoder->codec->image->row(decoder, row, error);
 }
 
-/* Of a JPEG as it came that leat itself decodes (codec/jpeg/huffman.h), and that is delivered as it is stored, neither
- * turned nor in other colours: what its pixels follow from, valid until leat_decoder_end; NULL of any other image. With
- * `source` the blocks themselves, in the place of leat_decoder_begin: then NULL, too, if something about its bytes is
- * unusual, and leat_decoder_begin may follow. After a failure of the source the image has to be opened again. */
+/* The frame of a JPEG as it came that leat itself decodes (codec/jpeg/huffman.h), if it is delivered neither turned nor
+ * in the colours of sRGB: what its pixels follow from, before they become gray or wide. Valid until leat_decoder_end;
+ * NULL of any other image. With `source` the blocks themselves, in the place of leat_decoder_begin: then NULL, too, if
+ * something about its bytes is unusual, and leat_decoder_begin may follow. After a failure of the source the image has
+ * to be opened again. */
 static inline const struct leat_jpeg_frame *leat_decoder_blocks(struct leat_decoder *decoder,
                                                                 struct leat_jpeg_source **source)
 {

@@ -170,6 +170,7 @@ int leat_on_card_apply(const struct leat_program *program, const struct leat_com
         else
             leat_card_write(&got.photo, &got.source, to);
         leat_scratch_count(scratch, c, begin);
+        leat_scratch_trim(scratch);
     } else if (!rc) {
         const size_t made = 3 * (size_t)got.photo.axis[0].n * got.photo.axis[1].n;
         memset((uint8_t *)to + made, 0, got.photo.bytes - made);

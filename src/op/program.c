@@ -245,7 +245,12 @@ static uint64_t end_step(struct leat_scratch *scratch, struct step_time *time, c
 
 void leat_scratch_count(struct leat_scratch *scratch, const struct leat_compiled *c, int64_t begin_ns)
 {
-    end_step(scratch, &scratch->times[c->first_time + leat_compiled_decodes(c)], c->stages->label, begin_ns, 1, 0);
+    struct step_time *time = &scratch->times[c->first_time + leat_compiled_decodes(c)];
+    const bool detail = scratch->photos++ % DETAIL_EVERY == 0 || scratch->watch.step;
+    const uint64_t decode_ns = detail ? (uint64_t)(leat_clock_ns() - begin_ns) : 0;
+    const uint64_t ns = end_step(scratch, time, c->stages->label, begin_ns, 1, decode_ns);
+    time->detail_ns += detail ? ns : 0;
+    time->detail_decode_ns += decode_ns;
 }
 
 /* One photo or image field through its stages; *result: the last one's. */

@@ -187,7 +187,7 @@ int leat_parse_outputs(struct leat_program *program, const struct leat_field *fi
                        struct leat_error *error);
 int leat_all_fields(struct leat_program *program, const struct leat_field *fields, size_t n_fields,
                     struct leat_error *error);
-/* program.c: counts a row of the first stage that was made without running it. */
+/* program.c: counts a row that a card decodes; all that it took here is decoding. */
 void leat_scratch_count(struct leat_scratch *scratch, const struct leat_compiled *c, int64_t begin_ns);
 /* on_card.c: the output of an image that a card decodes (TYPE: it does not), and a row of it, which `card` then
  * describes: a struct leat_card_photo. */

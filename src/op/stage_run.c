@@ -106,6 +106,7 @@ int leat_stage_open(const struct leat_stage *stage, struct leat_stage_work *work
         .icc = stage->in.icc};
     const struct leat_decode_request request = leat_row_request(row, &wish, stage->in.lenient);
     int64_t begin = work->detail ? leat_clock_ns() : 0;
+    *w = *h = 0;
     work->decoder =
         leat_decoded_decoder_for(&work->sharing, work->decoded, leat_decoders_get(&work->decoders, stage->in.codec),
                                  &row->value, &request, stage->in.dct_scaling);

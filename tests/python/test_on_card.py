@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -102,6 +103,41 @@ def test_blocks_of_jpegs_travel_if_they_are_fewer_bytes_than_pixels(driver: Path
     told = there.stats()["device"]
     assert told["photos"] == 2 * 5 * sum(travels for _, travels in kinds)
     assert told["bytes"] < 60 * 0.75 * 64 * 80 * 3
+
+
+@pytest.mark.parametrize("pressed", [False, True])
+def test_a_loader_reads_the_first_photo_as_it_opens_and_can_be_interrupted_there(driver: Path, pressed: bool) -> None:
+    class Source:
+        fields = {"image": leat.field("image")}
+        read_of: list[int] = []
+
+        def __len__(self) -> int:
+            return 4
+
+        def read(self, i: int) -> dict[str, Any]:
+            self.read_of.append(i)
+            if pressed:
+                signal.setitimer(signal.ITIMER_REAL, 0.01)
+                ended.wait(60)
+            return {"image": save(np.zeros((20, 20, 3), np.uint8), "JPEG")}
+
+    def press(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    ended, source = threading.Event(), Source()
+    ds, outputs = leat.from_source(source), {"image": CHAINS["float32"]}
+    before = signal.signal(signal.SIGALRM, press)
+    try:
+        if pressed:
+            with pytest.raises(KeyboardInterrupt):
+                leat.Loader(ds, 2, outputs=outputs, device="cuda")
+        else:
+            there = leat.Loader(ds, 2, outputs=outputs, device="cuda", epochs=1)
+            assert source.read_of == [0]
+            assert len(list(there)) == 2 and there.stats()["device"]["photos"] == 4
+    finally:
+        ended.set()
+        signal.signal(signal.SIGALRM, before)
 
 
 def test_other_photos_among_them_travel_as_pixels(driver: Path, tmp_path: Path) -> None:

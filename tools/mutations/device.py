@@ -116,6 +116,13 @@ MUTATIONS = [
         ("c:device/on_card", "py:test_on_card.py"),
     ),
     Mutation(
+        "a thread keeps the memory that a huge photo needed on its way to a card",
+        "src/op/on_card.c",
+        "        leat_scratch_trim(scratch);\n",
+        "",
+        ("c:device/on_card",),
+    ),
+    Mutation(
         "a card gets the blocks of a photo that is to be turned",
         "src/codec/photo/decode.c",
         "if (!d->now.backend->blocks || d->orientation > 1 ||",

@@ -1,8 +1,12 @@
 /* Outputs that are left to a card: the program draws what it always draws, and the card makes the pixels that the
  * program would have made. */
+#include "../allocations.h"
 #include "../codec/jpeg/jpegs.h"
 #include "../engine/support.h"
 #include "photos.h"
+
+#include <malloc.h>
+#include <stdatomic.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
@@ -372,6 +376,96 @@ TEST(a_jpeg_as_it_came_is_scanned_leaves_its_index_and_fails_as_without_a_card)
     }
     free(v.photo.data);
     close_both(&b);
+}
+
+TEST(any_allocation_of_a_jpeg_as_it_came_may_fail)
+{
+    struct value v = as_it_came(make_photo(&kinds[4], BASELINE, 150, 131, 60, 0));
+    struct both b;
+    unsigned there = 0, passed = 0;
+    bool failed = true;
+    open_both(&b);
+    uint8_t pixels[90 * 100 * 3];
+    const struct leat_row row = row_of(&v, 5);
+    assert_int_equal(leat_program_apply(b.program[0], 0, b.scratch[0], &row, 1, pixels, &error), 1);
+    for (int64_t n = 0; failed; n++) {
+        struct photo_batch batch = {0};
+        struct memory memory = {{take}, &batch};
+        struct leat_card_photo photo;
+        uint64_t steps[2];
+        size_t at;
+        struct leat_scratch *fresh = leat_scratch_new(b.program[1]);
+        leat_scratch_give_room(fresh, &memory.room);
+        fail_allocation(n);
+        const int rc =
+            leat_program_apply_tuple(b.program[1], 0, fresh, &row, (void *const[]){NULL, &photo}, steps, &at, &error);
+        failed = allocation_failed();
+        assert_true(rc == LEAT_OK || (rc == LEAT_E_NOMEM && failed));
+        if (!rc) {
+            batch.photos[0] = photo;
+            photo_run(&batch);
+            assert_memory_equal(batch.out, pixels, sizeof pixels);
+        }
+        there += !rc && photo.form == LEAT_CARD_FAST;
+        passed += !rc && photo.form == LEAT_CARD_PIXELS;
+        photo_batch_destroy(&batch);
+        leat_scratch_free(fresh);
+    }
+    assert_true(there && passed);
+    free(v.photo.data);
+    close_both(&b);
+}
+
+static atomic_size_t live; /* bytes of the library */
+static void *live_allocate(size_t bytes)
+{
+    void *p = malloc(bytes);
+    live += malloc_usable_size(p);
+    return p;
+}
+static void *live_resize(void *p, size_t bytes)
+{
+    live -= malloc_usable_size(p);
+    p = realloc(p, bytes);
+    live += malloc_usable_size(p);
+    return p;
+}
+static void live_release(void *p)
+{
+    live -= malloc_usable_size(p);
+    free(p);
+}
+
+TEST(the_memory_that_a_huge_photo_needs_is_given_back)
+{
+    struct leat_program *left;
+    struct value huge = as_it_came(make_photo(&kinds[4], BASELINE, 3000, 2400, 85, 0)),
+                 small = as_it_came(make_photo(&kinds[4], BASELINE, 150, 131, 60, 0));
+    struct value *const turns[] = {&small, &huge, &small};
+    size_t kept[3], failed;
+    test_allocator = (struct test_allocator){live_allocate, live_resize, live_release};
+    assert_ok(compile(DECODE OP(b, "\"type\": \"Resize\", \"size\": [2400, 3000]"), "\"a\", \"b\"",
+                      ", \"decode\": \"card\"", &left));
+    struct leat_scratch *scratch = leat_scratch_new(left);
+    for (unsigned i = 0; i < 3; i++) {
+        struct photo_batch batch = {0};
+        struct memory memory = {{take}, &batch};
+        const struct leat_row row = row_of(turns[i], i);
+        struct leat_card_photo photo;
+        uint64_t steps[2];
+        leat_scratch_give_room(scratch, &memory.room);
+        assert_ok(
+            leat_program_apply_tuple(left, 0, scratch, &row, (void *const[]){NULL, &photo}, steps, &failed, &error));
+        assert_int_equal(photo.form, LEAT_CARD_FAST);
+        kept[i] = live;
+        photo_batch_destroy(&batch);
+    }
+    assert_in_range(kept[1], 0, kept[0]);
+    leat_scratch_free(scratch);
+    leat_program_free(left);
+    test_allocator = (struct test_allocator){malloc, realloc, free};
+    free(huge.photo.data);
+    free(small.photo.data);
 }
 
 TEST(an_output_that_is_left_to_a_card_has_bytes_and_what_to_do_with_them)
