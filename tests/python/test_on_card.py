@@ -53,8 +53,8 @@ def test_batches_are_those_of_the_host_bit_for_bit(driver: Path, photos: Any, ch
             same(found, wanted)
     told = there.stats()["device"]
     assert told["batches"] == 12 and told["late"] == 0
-    if chain not in ON_THE_PROCESSOR:  # blocks, or pixels with what to do
-        assert told["photos"] <= 90
+    if chain not in ON_THE_PROCESSOR:  # blocks, or pixels if the result is small
+        assert (told["photos"] > 0) == (chain in ("float32", "both", "NHWC", "channels_last"))
         return
     assert told["photos"] == 0
     pixels = 90 * np.prod(here.batch_at(0, 0)["image"].shape[1:])
@@ -72,7 +72,9 @@ def test_photos_in_the_fast_form_are_decoded_there_bit_for_bit(
     there = leat.Loader(fast, **options, device="cuda", prefetch=prefetch, epochs=1)
     for found, wanted in zip(there, leat.Loader(fast, **options), strict=True):
         same(found, wanted)
-    assert there.stats()["device"]["photos"] == (0 if chain in ON_THE_PROCESSOR else 45)
+    stats = there.stats()
+    assert stats["device"]["photos"] == (0 if chain in ON_THE_PROCESSOR else 45)
+    assert next(step["s"] for step in stats["operators"] if step["step"] == "Decode") > 0
 
 
 @pytest.mark.parametrize("index", [True, False])
@@ -108,18 +110,19 @@ def test_blocks_of_jpegs_travel_if_they_are_fewer_bytes_than_pixels(driver: Path
 @pytest.mark.parametrize("pressed", [False, True])
 def test_a_loader_reads_the_first_photo_as_it_opens_and_can_be_interrupted_there(driver: Path, pressed: bool) -> None:
     class Source:
-        fields = {"image": leat.field("image")}
-        read_of: list[int] = []
+        fields: Any = {"image": "image"}
+        def __init__(self) -> None:
+            self.read_of: list[int] = []
 
         def __len__(self) -> int:
             return 4
 
-        def read(self, i: int) -> dict[str, Any]:
-            self.read_of.append(i)
+        def read(self, positions: Any) -> dict[str, Any]:
+            self.read_of.extend(positions.tolist())
             if pressed:
                 signal.setitimer(signal.ITIMER_REAL, 0.01)
                 ended.wait(60)
-            return {"image": save(np.zeros((20, 20, 3), np.uint8), "JPEG")}
+            return {"image": [save(np.zeros((20, 20, 3), np.uint8), "JPEG") for _ in positions]}
 
     def press(*_: Any) -> None:
         raise KeyboardInterrupt

@@ -137,6 +137,13 @@ MUTATIONS = [
         ("c:device/on_card",),
     ),
     Mutation(
+        "photos that a card decodes take no time to decode here",
+        "src/op/program.c",
+        "    time->detail_ns += detail ? ns : 0;\n    time->detail_decode_ns += decode_ns;\n",
+        "    time->detail_ns += detail ? ns : 0;\n",
+        ("py:test_on_card.py",),
+    ),
+    Mutation(
         "a card decodes only the first photos of a batch",
         "src/device/photos.c",
         "leat_card_launch(card, functions[i], (uint64_t)a.n * a.together, LEAT_CARD_BLOCK, &a, stream);",

@@ -63,7 +63,7 @@ MUTATIONS = [
     Mutation(
         "a sampler's own count of epochs is lost",
         "python/leat/torch/reading.py",
-        '            set_attributes(self.loader, saved["attributes"], None if "count" in saved else False)\n',
+        '            set_attributes(self.loader, attributes, None if "count" in saved else False)\n',
         "",
         ("property:resume in process",),
     ),
