@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <libgen.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -253,31 +254,84 @@ static bool options_fit(const struct cli_command *command)
     return true;
 }
 
-static bool is_same_file(const struct stat *file, const char *path)
+/* A file that is there and would be written, and the two places where it lies: that of its name, whose folder alone is
+ * without links, and that behind all links. */
+struct output {
+    struct stat file;
+    char *at[2]; /* NULL: unknown */
+};
+
+static bool find_output(const char *path, struct output *out)
 {
-    struct stat other;
-    return !stat(path, &other) && other.st_dev == file->st_dev && other.st_ino == file->st_ino;
+    *out = (struct output){0};
+    if (stat(path, &out->file) || !S_ISREG(out->file.st_mode))
+        return false;
+    char *copy = strdup(path), *folder = copy ? realpath(dirname(copy), NULL) : NULL;
+    if (!folder || asprintf(&out->at[0], "%s/", strcmp(folder, "/") ? folder : "") < 0)
+        out->at[0] = NULL;
+    out->at[1] = realpath(path, NULL);
+    free(folder);
+    free(copy);
+    return true;
+}
+
+/* Whether a path is the output's, or that of a folder around it: files of any name may be data there. */
+static bool is_around(const char *path, const struct output *out)
+{
+    struct stat st;
+    if (stat(path, &st) || !S_ISDIR(st.st_mode))
+        return !stat(path, &st) && st.st_dev == out->file.st_dev && st.st_ino == out->file.st_ino;
+    char *folder = realpath(path, NULL);
+    const size_t n = !folder || !strcmp(folder, "/") ? 0 : strlen(folder);
+    bool found = false;
+    for (int i = 0; i < 2; i++)
+        found = found || (folder && out->at[i] && !strncmp(out->at[i], folder, n) && out->at[i][n] == '/');
+    free(folder);
+    return found;
+}
+
+/* Whether one of the paths that a word means is the output's. A word that means none is an error of the command. */
+static bool is_read(const char *word, const struct output *out)
+{
+    char **paths = NULL;
+    size_t n = 0;
+    bool found = false;
+    leat_paths_expand(&word, 1, &paths, &n, NULL);
+    for (size_t i = 0; i < n && !found; i++)
+        found = is_around(paths[i], out);
+    leat_free(paths);
+    return found;
+}
+
+/* Whether option `k` has a file read that would be replaced. Only some are about folders. */
+static bool has_read(const struct cli_option *option, const char *text, const struct output *out)
+{
+    struct stat st;
+    return option->type == CLI_TEXT && !option->is_written && !stat(text, &st) &&
+           (!S_ISDIR(st.st_mode) || !strcmp(option->value, "FOLDER")) && is_around(text, out);
 }
 
 /* Whether no file that is read would be replaced. False after a message. */
 static bool outputs_fit(const struct cli_command *command, char *const *arguments, size_t n)
 {
-    struct stat file;
     for (size_t i = 0; i < command->n_options; i++) {
-        const struct cli_option *option = &command->options[i];
-        if (!typed[i] || !option->is_written || stat(typed[i], &file) || !S_ISREG(file.st_mode))
+        const char *by = NULL; /* the word that has it read */
+        struct output out;
+        if (!typed[i] || !command->options[i].is_written || !find_output(typed[i], &out))
             continue;
-        bool is_read = false;
-        for (size_t k = 0; k < n; k++)
-            is_read = is_read || is_same_file(&file, arguments[k]);
-        for (size_t k = 0; k < command->n_options; k++)
-            is_read = is_read ||
-                      (k != i && typed[k] && command->options[k].type == CLI_TEXT && is_same_file(&file, typed[k]));
-        if (is_read) {
-            cli_usage_error(command, "--%s would replace %s, which is read: choose another name.", option->name,
-                            typed[i]);
-            return false;
-        }
+        for (size_t k = 0; k < n && !by; k++)
+            by = is_read(arguments[k], &out) ? arguments[k] : NULL;
+        for (size_t k = 0; k < command->n_options && !by; k++)
+            by = typed[k] && has_read(&command->options[k], typed[k], &out) ? typed[k] : NULL;
+        free(out.at[0]);
+        free(out.at[1]);
+        if (!by)
+            continue;
+        struct stat st;
+        const bool itself = !stat(by, &st) && !S_ISDIR(st.st_mode);
+        cli_usage_error(command, "--%s would replace %s, which is read%s%s: choose another name.",
+                        command->options[i].name, typed[i], itself ? "" : " as a part of ", itself ? "" : by);
+        return false;
     }
     return true;
 }

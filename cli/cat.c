@@ -1,11 +1,13 @@
 /*
  * leat cat: the bytes of one value, as they were packed; or the values of all samples that a clause asks for.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdio_ext.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "commands.h"
@@ -160,8 +162,26 @@ struct target {
     bool terminal;
 };
 
+/* Whether this process has a file open: files that are not named, such as shards of a manifest, are read, too. */
+static bool is_open(const char *path)
+{
+    struct stat file, st;
+    DIR *all = stat(path, &file) ? NULL : opendir("/proc/self/fd");
+    bool found = false;
+    for (struct dirent *entry; all && !found && (entry = readdir(all));)
+        found = !fstatat(dirfd(all), entry->d_name, &st, 0) && S_ISREG(st.st_mode) && st.st_dev == file.st_dev &&
+                st.st_ino == file.st_ino;
+    if (all)
+        closedir(all);
+    return found;
+}
+
 static bool open_target(const struct cli_command *command, const struct cat *wish, struct target *target)
 {
+    if (wish->out && is_open(wish->out)) {
+        cli_usage_error(command, "--out would replace %s, which is read: choose another name.", wish->out);
+        return false;
+    }
     target->path = wish->out;
     target->terminal = !wish->out && isatty(STDOUT_FILENO);
     target->out = wish->out ? fopen(wish->out, "wb") : stdout;

@@ -15,7 +15,7 @@ struct prompts {
 /* All are handed over as they were typed. */
 static const struct cli_option options[] = {
     {"out", "FILE", "the file to write: SRC's lines in the order of the groups", CLI_TEXT,
-     .at = offsetof(struct prompts, text)},
+     .at = offsetof(struct prompts, text), .is_written = true},
     {"tokenizer", "PATH", "tokenizer.json, a folder with one, or a tiktoken file; without it,\nbytes are tokens",
      CLI_TEXT, .at = offsetof(struct prompts, text)},
     {"pattern", "NAME", "of a tiktoken file: cl100k_base, o200k_base or a regular expression", CLI_TEXT,

@@ -421,7 +421,7 @@ def test_plans_that_do_not_fit_and_files_that_are_there_are_refused(batch: Path,
     plan, out = tmp_path / "plan.jsonl", tmp_path / "o.jsonl"
     run(batch, "--out", plan, "--quiet")
     assert "exists: --overwrite" in run(batch, "--out", plan, code=2)
-    assert "is read: write to another file" in run(batch, "--out", batch, "--overwrite", code=2)
+    assert f"would replace {batch}, which is read" in run(batch, "--out", batch, "--overwrite", code=2)
     run(batch, "--out", plan, "--overwrite", "--quiet")
     plan.write_text(plan.read_text().replace("Question", "question", 1))
     results = written(tmp_path / "r.jsonl", [])

@@ -88,6 +88,36 @@ def test_no_output_replaces_what_is_read(packed: Path, tmp_path: Path, line: lis
     assert (tmp_path / "q.leat").read_bytes() == packed.read_bytes()
 
 
+@pytest.mark.parametrize("data", ["q-*.leat", "q-{0..1}.leat", ".", "there"], ids=["star", "range", "folder", "link"])
+def test_no_output_replaces_what_a_pattern_or_a_folder_stands_for(packed: Path, tmp_path: Path, data: str) -> None:
+    (tmp_path / "q-0.leat").write_bytes(packed.read_bytes())
+    (tmp_path / "q-1.leat").symlink_to("q-0.leat")
+    (tmp_path / "there").symlink_to(tmp_path)
+    for out in ("q-0.leat", "q-1.leat", "../" + tmp_path.name + "/q-0.leat"):
+        for line in (["cat", "--id", "0", "--field", "image"], ["view"], ["trace"]):
+            said = leat(*line, data, "--out", out, cwd=tmp_path, code=2).stderr
+            assert f"would replace {out}, which is read as a part of {data}: " in said
+    assert (tmp_path / "q-0.leat").read_bytes() == packed.read_bytes()
+    leat("cat", "--id", "0", "--field", "image", "q-*.leat", "--out", "q.jpg", cwd=tmp_path)
+    leat("cat", "--id", "1", "--field", "image", "q-*.leat", "--out", "q.jpg", cwd=tmp_path)
+
+
+def test_no_value_replaces_a_shard_of_the_manifest_that_it_is_read_of(tmp_path: Path) -> None:
+    (tmp_path / "t.jsonl").write_text('{"text": "hello"}\n' * 20)
+    leat("convert", "t.jsonl", "t.leat", "--shard-bytes", "1K", cwd=tmp_path)
+    shard, before = tmp_path / "t.00000.leat", (tmp_path / "t.00000.leat").read_bytes()
+    said = leat("cat", "t.leat", "--id", "0", "--field", "text", "--out", shard, cwd=tmp_path, code=2).stderr
+    assert f"would replace {shard}, which is read" in said and shard.read_bytes() == before
+
+
+def test_no_picture_replaces_one_of_a_folder_of_masks(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "masks").mkdir()
+    (tmp_path / "masks" / "a.png").write_bytes(b"kept")
+    said = leat("view", folder, "--masks", "masks", "--out", "masks/a.png", cwd=tmp_path, code=2).stderr
+    assert "--out would replace masks/a.png, which is read as a part of masks" in said
+    assert (tmp_path / "masks" / "a.png").read_bytes() == b"kept"
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

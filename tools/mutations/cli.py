@@ -18,6 +18,13 @@ MUTATIONS = [
         ("py:test_cli_tables.py::test_a_command_that_is_ended_ends_python_and_leaves_no_copy",),
     ),
     Mutation(
+        "an output in a folder that is read is written",
+        "cli/args.c",
+        "out->at[i][n] == '/');",
+        "!out->at[i][n]);",
+        ("py:test_cli_read.py::test_no_output_replaces_what_a_pattern_or_a_folder_stands_for",),
+    ),
+    Mutation(
         "a size that does not fit into 64 bits is another one",
         "cli/args.c",
         "if (!*end && number <= (UINT64_MAX >> 1) >> shift) {",

@@ -32,11 +32,8 @@ def main(options: Mapping[str, str]) -> int:
     """Groups prompts, restores results, or writes what is missing. `options`: as the command line has read them."""
     paths = [value for name, value in options.items() if name == "src" or name.startswith("src ")]
     out = options.get("out")
-    if out is not None and os.path.exists(out):
-        if any(os.path.exists(path) and os.path.samefile(path, out) for path in paths):
-            raise ValueError(f"{out} is read: write to another file")
-        if "overwrite" not in options:
-            raise ExistsError(f"{out} exists: --overwrite replaces it")
+    if out is not None and os.path.exists(out) and "overwrite" not in options:
+        raise ExistsError(f"{out} exists: --overwrite replaces it")
     if "restore" in options or "resume" in options:
         return _results(paths, options)
     if len(paths) > 1:
