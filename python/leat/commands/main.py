@@ -24,6 +24,9 @@ from ..files import writing
 DONE, FAULTS, FAILED, INTERRUPTED = 0, 1, 2, 130  # exit codes, as of cli/args.h
 _command = ""  #: that runs
 _begun = 0.0  #: when it began
+_told = 0.0  #: when it was told to end
+_TWICE = 1.0  #: seconds in which a second signal is the same one
+_ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def main(name: str, options: Mapping[str, str]) -> int:
@@ -34,11 +37,6 @@ def main(name: str, options: Mapping[str, str]) -> int:
         sys.stdout = io.TextIOWrapper(out, sys.stdout.encoding, line_buffering=line)
     if isinstance(sys.stdout, io.TextIOWrapper):  # characters that a terminal cannot show are escaped
         sys.stdout.reconfigure(errors="backslashreplace")
-    signal.signal(signal.SIGTERM, _interrupt)
-    if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:  # as cli/python.c starts it
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup wants it ignored
-        signal.signal(signal.SIGHUP, _interrupt)
     commands: dict[str, Callable[[Mapping[str, str]], int]] = {
         "pack": _pack,
         "convert": _pack,
@@ -52,9 +50,13 @@ def main(name: str, options: Mapping[str, str]) -> int:
     }
     from ..errors import BrokenSampleError, CorruptError, Error
 
-    global _command, _begun
-    _command, _begun = name, time.time()
+    global _command, _begun, _told
+    _command, _begun, _told = name, time.time(), 0.0
+    before = {number: signal.getsignal(number) for number in _ENDINGS}
     try:
+        for number in _ENDINGS:
+            if before[number] != signal.SIG_IGN:  # nohup wants SIGHUP ignored, and a shell SIGINT behind &
+                signal.signal(number, _interrupt)
         copying = _elsewhere(".copying") if {"copy", "part", "about"} & options.keys() else None
         code = (copying or commands[name])(options)
         sys.stdout.flush()
@@ -70,6 +72,10 @@ def main(name: str, options: Mapping[str, str]) -> int:
         if isinstance(e, OSError) and e.filename == _OUTPUT:
             sys.stdout = open(os.devnull, "w")  # noqa: SIM115  # the interpreter flushes once more
         return FAILED
+    finally:  # the interpreter may be ended at once
+        for number in _ENDINGS:
+            if signal.getsignal(number) == _interrupt:
+                signal.signal(number, before[number])
 
 
 _OUTPUT = "standard output"
@@ -123,7 +129,14 @@ def _elsewhere(module: str) -> Callable[[Mapping[str, str]], int]:
 
 
 def _interrupt(number: int, frame: Any) -> None:
-    raise KeyboardInterrupt
+    """Ctrl-C comes twice, of the terminal and of the process that waits for this one (cli/tables.c): the second one
+    must not end what the first one has begun to clear away. A later one ends that, too."""
+    global _told
+    if not _told:
+        _told = time.monotonic()
+        raise KeyboardInterrupt
+    if time.monotonic() - _told > _TWICE:
+        os._exit(INTERRUPTED)
 
 
 def command() -> str:
@@ -133,7 +146,7 @@ def command() -> str:
 
 def no_more_interrupts() -> None:
     """What is left to do gives the file its name: a command that has done so was not interrupted."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in _ENDINGS:
         signal.signal(number, signal.SIG_IGN)
 
 
