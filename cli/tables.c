@@ -175,7 +175,7 @@ struct leat_dataset *cli_open_tables(const struct cli_command *command, const st
                                      const struct cli_opening *o, int *exit_code)
 {
     static const char *const wishes[] = {NULL, "copy", "part", "about"};
-    char folder[CLI_FOLDER], path[CLI_FOLDER + 16], partial[CLI_FOLDER + 24];
+    char folder[CLI_FOLDER], path[CLI_FOLDER + 16];
     struct leat_open_options options = LEAT_OPEN_OPTIONS_INIT;
     struct leat_dataset *dataset = NULL;
     struct leat_error error;
@@ -184,12 +184,9 @@ struct leat_dataset *cli_open_tables(const struct cli_command *command, const st
         return NULL;
     }
     snprintf(path, sizeof path, "%s/table.leat", folder);
-    snprintf(partial, sizeof partial, "%s.partial", path);
     *exit_code = run_python(command, o->parsed, paths, wishes[o->tables], path);
     if (!*exit_code && leat_dataset_open(path, &options, &dataset, &error))
         *exit_code = cli_fail(command, &error, NULL);
-    if (*exit_code == CLI_EXIT_FAILED && !access(partial, F_OK))
-        fprintf(stderr, "If a temporary file could not be written: TMPDIR names another place for it.\n");
     cli_temporary_remove(folder);
     end_as_told();
     return dataset;

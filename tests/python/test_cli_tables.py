@@ -157,7 +157,17 @@ def test_a_temporary_file_that_cannot_be_written_names_another_place(table: Path
     into.mkdir()
     limit = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (1 << 10, 1 << 10))
     done = shell("stats", table, code=2, env=environment, preexec_fn=limit)
-    assert "TMPDIR names another place for it" in done.stderr and list(into.iterdir()) == []
+    assert "TMPDIR names another place for temporary files" in done.stderr and list(into.iterdir()) == []
+
+
+def test_a_table_that_is_damaged_says_nothing_of_temporary_files(tmp_path: Path) -> None:
+    numbers = np.random.default_rng(0).permutation(30_000)
+    pq.write_table(pa.table({"n": numbers}), tmp_path / "a.parquet", row_group_size=10_000, compression="zstd")
+    data = bytearray((tmp_path / "a.parquet").read_bytes())
+    data[len(data) // 2 : len(data) // 2 + 2000] = b"\xff" * 2000
+    (tmp_path / "a.parquet").write_bytes(data)
+    said = shell("stats", tmp_path / "a.parquet", code=2).stderr
+    assert "a.parquet row group 1: " in said and "TMPDIR" not in said
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
@@ -184,6 +194,26 @@ def test_a_command_that_is_ended_ends_python_and_leaves_no_copy(number: signal.S
         assert not list((tmp_path / "made").iterdir())
         with pytest.raises(ProcessLookupError):
             os.killpg(run.pid, 0)
+
+
+def test_python_that_is_told_twice_to_end_clears_away_what_it_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As by Ctrl-C in a terminal: from there, and from the command that waits for it."""
+    from leat.commands import main, verifying
+
+    cleared = []
+
+    def ended(options: Any) -> int:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
+            cleared.append(True)
+        return 0
+
+    monkeypatch.setattr(verifying, "main", ended)
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    assert main.main("verify", {}) == main.INTERRUPTED and cleared
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
 
 
 def test_statistics_leave_out_what_is_not_whole_and_take_no_samples(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from ..data.dataset import Dataset, _cells, _files, _of_hugging_face, _of_librar
 from ..data.dataset import open as _open
 from ..data.schema import of_copy
 from ..data.writer import Writer
+from ..errors import FileError
 from .cells import copied
 from .main import DONE, _say, command, paths_of, several
 from .packing import fields_of, fills_of, refuse_opening
@@ -18,12 +19,13 @@ from .packing import fields_of, fills_of, refuse_opening
 
 def main(options: Mapping[str, str]) -> int:
     src = paths_of(options, "src")
-    if "copy" in options:
-        _all(src, options)
-    elif "part" in options:
-        _part(src, options)
-    else:
-        _about(src, options)
+    make, made = next((f, options[w]) for w, f in (("copy", _all), ("part", _part), ("about", _about)) if w in options)
+    try:
+        make(src, options)
+    except FileError as e:
+        if str(e.filename).startswith(made):
+            e.args = (f"{e}\nTMPDIR names another place for temporary files.",)
+        raise
     return DONE
 
 
