@@ -290,6 +290,8 @@ PyObject *py_names(PyObject *module, PyObject *list);
 PyObject *py_find_name(PyObject *module, PyObject *args);
 PyObject *py_nearest(PyObject *module, PyObject *args);
 PyObject *py_paths(PyObject *module, PyObject *given);
+PyObject *py_path_is_ours(PyObject *module, PyObject *path);
+PyObject *py_look(PyObject *module, PyObject *path);
 
 /* writer.c */
 PyObject *py_writer_join(PyObject *module, PyObject *args);

@@ -352,6 +352,8 @@ static PyMethodDef functions[] = {
     {"escape", escape, METH_O, "escape(text, /): what can be shown of it"},
     {"nearest", py_nearest, METH_VARARGS, "nearest(word, names, /): the name that is probably meant, or None"},
     {"paths", py_paths, METH_O, "paths(given, /): the files that paths and patterns, as bytes, stand for"},
+    {"path_is_ours", py_path_is_ours, METH_O, "path_is_ours(path, /): whether leat has put that file there"},
+    {"look", py_look, METH_O, "look(path, /): raises if there is nothing, or a pointer of Git LFS"},
     {"names", py_names, METH_O, "names(names, /): a set of names of files, given as a list of bytes"},
     {"find_name", py_find_name, METH_VARARGS,
      "find_name(names, name): (the one that is meant or None, what is to be said of one in another form)"},

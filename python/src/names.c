@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "format/source.h"
+#include "io/paths.h"
 #include "leat_py.h"
 
 static const char kind[] = "leat.names";
@@ -105,4 +107,26 @@ PyObject *py_paths(PyObject *module, PyObject *given)
     }
     leat_free(paths);
     return list;
+}
+
+/* path_is_ours(bytes): leat_path_is_ours */
+PyObject *py_path_is_ours(PyObject *module, PyObject *path)
+{
+    const char *name = PyBytes_AsString(path);
+    return name ? PyBool_FromLong(leat_path_is_ours(name)) : NULL;
+}
+
+/* look(bytes): raises if there is nothing, or a pointer of Git LFS; leat_source_look */
+PyObject *py_look(PyObject *module, PyObject *path)
+{
+    struct leat_error error;
+    uint8_t head[64];
+    size_t n;
+    bool folder;
+    int rc = LEAT_OK;
+    const char *name = PyBytes_AsString(path);
+    if (!name)
+        return NULL;
+    PY_WITHOUT_GIL(rc = leat_source_look(name, &folder, head, sizeof head, &n, &error));
+    return py_none_or_raise(rc, &error);
 }

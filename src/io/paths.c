@@ -2,6 +2,8 @@
  * Patterns of paths. The shell expands {0..9} and * by itself, but not in quotes, and not to the names of very many
  * files; Python does not at all.
  */
+#include "io/paths.h"
+
 #include <glob.h>
 #include <locale.h>
 #include <stdio.h>
@@ -64,8 +66,7 @@ static bool find_range(const char *text, struct range *r)
     return false;
 }
 
-/* Whether leat has put a file there: an index beside a file, the copy of a compressed one, or one not finished. */
-static bool is_ours(const char *path)
+bool leat_path_is_ours(const char *path)
 {
     static const char partial[] = ".partial";
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
@@ -93,7 +94,7 @@ static int push_matching(struct list *list, const char *pattern)
     if (any) {
         qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv, compare_paths);
         for (size_t i = 0; i < found.gl_pathc && !rc; i++)
-            rc = is_ours(found.gl_pathv[i]) ? LEAT_OK : push(list, found.gl_pathv[i]);
+            rc = leat_path_is_ours(found.gl_pathv[i]) ? LEAT_OK : push(list, found.gl_pathv[i]);
     }
     globfree(&found);
     if (rc || list->n > begun)

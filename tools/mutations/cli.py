@@ -6,7 +6,7 @@ MUTATIONS = [
     Mutation(
         "an index beside a file fits a pattern with a star",
         "src/io/paths.c",
-        "rc = is_ours(found.gl_pathv[i]) ? LEAT_OK : push(",
+        "rc = leat_path_is_ours(found.gl_pathv[i]) ? LEAT_OK : push(",
         "rc = push(",
         ("py:test_cli_patterns.py",),
     ),

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from .. import _leat, check
-from ..errors import ChangedError, FormatError, InvalidError, MissingFileError
+from ..errors import ChangedError, FormatError, InvalidError
 from . import schema as _schema
 from . import sparse
 from .paths import REMOTE, absolute, expanded
@@ -719,17 +719,8 @@ def _refuse_folders(format: str, paths: list[str]) -> None:  # noqa: A002
 def _look_at(paths: list[str]) -> None:
     """Files that another library reads are found by their names: these are of none, or not there."""
     for path in paths:
-        if REMOTE.match(path):
-            continue
-        if not os.path.exists(path):
-            raise MissingFileError(f"cannot open {path}: No such file or directory")
-        if os.path.isfile(path) and os.path.getsize(path) < 1024:
-            with builtins.open(path, "rb") as file:
-                if file.read(23) == b"version https://git-lfs":
-                    raise FormatError(
-                        f"{path} is a pointer of Git LFS, and not the file that it stands for: fetch that by git lfs "
-                        "pull"
-                    )
+        if not REMOTE.match(path):
+            _leat.look(os.fsencode(path))
 
 
 def _names(classes: Sequence[str] | None) -> list[str] | None:

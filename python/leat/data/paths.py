@@ -22,13 +22,7 @@ def expanded(*paths: str | os.PathLike[str]) -> list[str]:
 
 def sorted_by_name(paths: list[str]) -> list[str]:
     """Bytewise, without what leat has put beside them."""
-    return sorted((p for p in paths if not _is_ours(p)), key=os.fsencode)
-
-
-def _is_ours(path: str) -> bool:
-    """Whether it is an index that leat keeps beside a file, the copy of a compressed one, or not finished."""
-    name = os.path.basename(path)
-    return ".leat-" in name or name.endswith(".partial")
+    return [os.fsdecode(p) for p in sorted(map(os.fsencode, paths)) if not _leat.path_is_ours(p)]
 
 
 def absolute(path: str | os.PathLike[str]) -> str:
