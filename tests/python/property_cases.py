@@ -28,6 +28,7 @@ class Resume:
     workers: int = 0  #: of the loader that continues
     json: bool = False  #: the state goes through JSON
     process: bool = False  #: the loader is of another process
+    back: tuple[tuple[Any, ...], ...] | None = None  #: the same loader goes back after the program and these
 
 
 @dataclasses.dataclass(frozen=True)
@@ -318,12 +319,39 @@ def _resume(rng: random.Random, case: Case) -> Resume:
     if at == "before" and op and case.program[op - 1][0] == "break":
         at = 0  # the state would be one of the epoch that was left
     streams = case.data[0] not in MAPPED
+    if rng.random() < 0.5:
+        return Resume(op, at, workers=case.workers, json=_as_json(rng, case), back=_back(rng, case))
     workers = case.workers if streams else rng.choice((0, case.workers, case.workers, min(2, case.workers + 1)))
     if not case.workers:
         workers = 0 if rng.random() < 0.9 or streams else 2
     parting = isinstance(at, int) and case.in_order and rng.random() < 0.2
-    plain = "stateful draws" not in repr(case.order)
-    return Resume(op, at, parting, workers, plain and rng.random() < 0.5, rng.random() < 0.04)
+    return Resume(op, at, parting, workers, _as_json(rng, case), rng.random() < 0.04)
+
+
+def _as_json(rng: random.Random, case: Case) -> bool:
+    return "stateful draws" not in repr(case.order) and rng.random() < 0.5
+
+
+def _back(rng: random.Random, case: Case) -> tuple[tuple[Any, ...], ...]:
+    """The operations between the program's end and the moment at which its loader goes back."""
+    found: list[tuple[Any, ...]] = []
+    for _ in range(rng.choice((0, 0, 1, 1, 2, 3))):
+        what = rng.random()
+        if what < 0.2:
+            found.append(("epoch",))
+        elif what < 0.4:
+            found.append(("break", rng.randint(0, 4)))
+        elif what < 0.5:
+            found.append(("hold", rng.randint(0, 3)) if not case.persistent else ("epoch",))
+        elif what < 0.6:
+            found.append(("seed", rng.randrange(100)))
+        elif what < 0.8:  # loads the state, and another one or the same after so many batches
+            found.append(("load",))
+        elif what < 0.9:  # the state of now, if nothing else is loaded before
+            found.append(("keep",))
+        elif told(case) and "around" not in repr(case.order):
+            found.append(("set_epoch", rng.randrange(4)))
+    return tuple(found)
 
 
 # ---- telling, and making smaller -------------------------------------------------------------------------------------
@@ -350,6 +378,9 @@ def simpler(case: Case) -> Iterator[Case]:
             resume = dataclasses.replace(resume, op=resume.op - (i < resume.op))
         yield dataclasses.replace(case, program=less, resume=resume)
     if case.resume is not None:
+        for i in range(len(case.resume.back or ())):
+            back = case.resume.back[:i] + case.resume.back[i + 1 :]
+            yield dataclasses.replace(case, resume=dataclasses.replace(case.resume, back=back))
         for name in ("process", "json", "parting"):
             if getattr(case.resume, name):
                 yield dataclasses.replace(case, resume=dataclasses.replace(case.resume, **{name: False}))

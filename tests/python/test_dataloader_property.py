@@ -2,7 +2,8 @@
 
 Each example is a `Case` (property_cases.py): a data set, a sampler, a loader's arguments and a program that uses them.
 PyTorch's loader and leat's run it from the same seeds, and batches, errors and generators have to be the same all the
-way; in the areas that resume, a loader continues from a state in a world with other seeds, and has to give the rest.
+way; in the areas that resume, a loader continues from a state in a world with other seeds, or goes back to it after
+further epochs, and has to give the rest.
 
 property_draws.py says which examples are looked at.
 """
@@ -59,6 +60,10 @@ TWICE = (("epoch",), ("epoch",))
         Case(order=("shuffle",), program=(("zip", 3), ("late", 5))),
         Case(order=("counts at end", "own Random", 41, 14, False), batch_size=17,
              program=(("epoch",), ("break", 0), ("epoch",)), resume=Resume(op=0, at=1)),
+        Case(order=("episodes", "own RandomState", 18, None, False, 1), batched=True,
+             resume=Resume(op=0, at="before", back=())),
+        Case(order=("counts at end", "torch", 18, 8, False), resume=Resume(op=0, at="before", back=(("epoch",),))),
+        Case(data=("own iterator",), resume=Resume(op=0, at="before", back=())),
         Case(order=("counts in iter", "torch", 5, 8, True), workers=1, persistent=True, program=TWICE),
     ],
     ids=lambda case: " ".join(map(str, case.order or case.data)),

@@ -25,7 +25,7 @@ from ..workers.loop import kept_generators
 from .adapting import first_workers
 from .generators import set_attributes
 from .iteration import Iteration
-from .order import Order, Shuffled, told_of_epochs
+from .order import Order, Shuffled, before_first, told_of_epochs
 from .position import Position
 from .reading import Watch
 from .state import VERSION, checked
@@ -235,8 +235,10 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         if self.persistent_workers and self.num_workers > 0:
             iterator: Any = self._iterator
             self._iterator = None
-            # streams continue in new workers
-            if iterator is None or iterator.interrupted or (self._unspent is not None and self._iterable):
+            unspent = self._unspent
+            # streams continue in new workers, and what had no workers begins with new ones
+            anew = unspent is not None and (self._iterable or "first" in unspent)
+            if iterator is None or iterator.interrupted or anew:
                 iterator = None  # ends before the next one begins
                 iterator = self._get_iterator()
             else:
@@ -285,7 +287,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         if self._loaded is not None:
             return copy.deepcopy(self._loaded)
         if self._position is None:
-            return {"version": VERSION, "epoch": self._epoch, "step": 0}
+            return copy.deepcopy({"version": VERSION, "epoch": self._epoch, "step": 0, **before_first(self)})
         ahead = min(self._ahead, len(self._position.before))
         return copy.deepcopy(self._position.state(ahead))  # samplers and data sets may change it when they go on
 
@@ -303,6 +305,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         if self._adaptive and "workers" in loaded:
             self.num_workers = _Auto(loaded["workers"])
         if "yielded" not in loaded:
+            set_attributes(self, self._watch.changed_since(self), False)  # others were as when the loader was made
             set_attributes(self, loaded.get("reading", {}).get("attributes", {}), True)
 
     @property

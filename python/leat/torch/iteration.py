@@ -82,6 +82,8 @@ class Iteration:
             raise
         if loaded is not None and "workers" in loaded:
             position.set_streams(loaded)
+        elif loaded is not None and "dataset" in loaded and not loader.num_workers:
+            position.streams = {0: ({"dataset": loaded["dataset"], "begin": True}, 0)}
         continues = loaded is None and not first and self._follows()
         plan = None if continues else self._plan(skip)
         if first:

@@ -6,6 +6,7 @@ that ``torch.manual_seed`` gives the same batches. The state holds the draws.
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -18,7 +19,7 @@ from .. import _leat
 from ..workers.feed import Planned
 from ..workers.loop import ITER, ROWS
 from .generators import set_state, state_of
-from .reading import Reading
+from .reading import Known, Reading
 
 _SHUFFLED_AT_ONCE = 4096
 _SHARE = 0x5348
@@ -86,7 +87,7 @@ class Order:
         loaded = {} if loaded is None else loaded
         if "own" in loaded and loader._unseeded:
             self.own = loaded["own"]  # saved with, or without, workers that persist
-        midway = "yielded" in loaded
+        midway, anew = "yielded" in loaded, "first" in loaded
         self.saved_seed = loaded.get("sampler_seed")
         self.told_next = None
         if midway and told is not None and loaded.get("sampler_epoch") is not None:
@@ -95,11 +96,12 @@ class Order:
             told.set_epoch(loaded["sampler_epoch"])  # some frameworks do that only after iter()
         self.drew = loaded.get("drew", True) if midway else first
         persists = loader.persistent_workers and loader.num_workers > 0
-        at_end = bool(loaded) and not midway  # of an epoch; in workers that persist, the next one draws no seed
+        # of an epoch; in workers that persist, the next one draws no seed
+        at_end = bool(loaded) and not (midway or anew)
         self.reading = None
         if at_end and first and persists:
             self._draw_base_seed()
-        if at_end:
+        if at_end or anew:
             self._set_generator(loaded)
         if not self.own and not loader._iterable:
             self.sampler_seed = None  # drawn when it is read
@@ -235,6 +237,20 @@ class Order:
             else:
                 indices = np.arange(first, first + rows, dtype=np.int64)
             yield Planned(indices, rows, ROWS, self.key_seed, epoch, step, first)
+
+
+def before_first(loader: Any) -> dict[str, Any]:
+    """The values that determine the batches of a loader that nobody has iterated over, as far as they may change."""
+    found: dict[str, Any] = {}
+    if loader.generator is not None:
+        found["generator"] = state_of(loader.generator)
+    if loader._iterable:
+        if not loader.num_workers and hasattr(loader.dataset, "state_dict"):
+            with contextlib.suppress(Exception):  # it may have none before its first sample
+                found["dataset"] = loader.dataset.state_dict()
+    elif not loader._own_order and (known := Known(loader).between()):
+        found["reading"] = known
+    return found and found | {"first": True}
 
 
 def samplers_of(loader: Any) -> Iterator[Any]:

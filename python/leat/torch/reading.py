@@ -95,21 +95,11 @@ class Watch:
         return {name: value for name, value in self.attributes.items() if name in now and now[name] != value}
 
 
-class Reading(Iterator[Planned]):
-    """The batches that the sampler of a loader names in one epoch, read on demand.
+class Known:
+    """The sampler of a loader, and what is known of it: generators that it may draw from, and states inside it."""
 
-    Args:
-        order: has the loader, the epoch and the seed of its rows.
-        passed: batches that were delivered before; the first to be given comes after them.
-        skip: tells of a step beyond these whether it was delivered, too.
-        saved: the result of `state`, or None: a sampler that begins, or (`passed` > 0) is read from where it is.
-    """
-
-    def __init__(self, order: Any, passed: int, skip: Callable[[int], bool], saved: dict[str, Any] | None) -> None:
-        self._order = weakref.ref(order)  # which has this: no cycle is left to the garbage collector after each epoch
-        self.loader, self.watch = order.loader, order.loader._watch
-        self.passed, self.skip, self.saved = passed, skip, saved
-        loader = self.loader
+    def __init__(self, loader: Any) -> None:
+        self.loader, self.watch = loader, loader._watch
         self.source = source = loader._index_sampler
         whole = type(source) is BatchSampler
         self.sampler = sampler = source.sampler if whole else source
@@ -127,6 +117,34 @@ class Reading(Iterator[Planned]):
         inside = [] if self.theirs or self.stateful is not None else objects_in(loader)
         self.inner = {path: each for path, each in inside if each is not source and hasattr(each, "state_dict")
                       and hasattr(each, "load_state_dict")}  # fmt: skip
+
+    def between(self) -> dict[str, Any]:
+        """The data that another process needs to read the epoch that begins next."""
+        held = self.generators.keys() - {*GLOBAL, "generator"} | (set() if self.theirs else self.watch.drawn)
+        found: dict[str, Any] = {
+            "now": {name: state_of(self.generators[name]) for name in sorted(held)},
+            "attributes": {} if self.theirs else self.watch.now(self.loader),
+            "inner": {path: each.state_dict() for path, each in self.inner.items()},
+        }
+        if self.stateful is not None:
+            found["sampler"] = self.stateful.state_dict()
+        return {name: value for name, value in found.items() if value}
+
+
+class Reading(Known, Iterator[Planned]):
+    """The batches that the sampler of a loader names in one epoch, read on demand.
+
+    Args:
+        order: has the loader, the epoch and the seed of its rows.
+        passed: batches that were delivered before; the first to be given comes after them.
+        skip: tells of a step beyond these whether it was delivered, too.
+        saved: the result of `state`, or None: a sampler that begins, or (`passed` > 0) is read from where it is.
+    """
+
+    def __init__(self, order: Any, passed: int, skip: Callable[[int], bool], saved: dict[str, Any] | None) -> None:
+        super().__init__(order.loader)
+        self._order = weakref.ref(order)  # which has this: no cycle is left to the garbage collector after each epoch
+        self.passed, self.skip, self.saved = passed, skip, saved
         self.count = self.row = 0  # batches, and their rows, read so far
         self.crc: int | None = 0 if self.stateful is None else None
         self.over = False
@@ -395,17 +413,12 @@ class Reading(Iterator[Planned]):
     def state(self, step: int, over: bool) -> dict[str, Any]:
         """The data that another process needs to read on after the first `step` batches; `over`: with the next
         epoch."""
-        found: dict[str, Any] = {}
+        if over:
+            return self.between()
         held = self.generators.keys() - {*GLOBAL, "generator"}
         if not self.theirs:  # as long as nobody knows the generators that it will draw from, all of them
-            held |= set(GLOBAL) if not (over or self.count or self.watch.drawn) else self.watch.drawn
-        found["now"] = {name: state_of(self.generators[name]) for name in sorted(held)}
-        if over:
-            found["attributes"] = {} if self.theirs else self.watch.now(self.loader)
-            found["inner"] = {path: each.state_dict() for path, each in self.inner.items()}
-            if self.stateful is not None:
-                found["sampler"] = self.stateful.state_dict()
-            return {name: value for name, value in found.items() if value}
+            held |= self.watch.drawn if self.count or self.watch.drawn else set(GLOBAL)
+        found: dict[str, Any] = {"now": {name: state_of(self.generators[name]) for name in sorted(held)}}
         found |= {
             "count": self.count,
             "over": self.over or None,
