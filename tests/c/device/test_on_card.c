@@ -245,8 +245,8 @@ TEST(blocks_of_jpegs_as_they_came_travel_and_become_the_pixels_of_the_processor)
                                       as_it_came(make_photo(&kinds[k], OPTIMISED, 64, 170, 50, restart)),
                                       as_it_came(make_photo(&kinds[k], BASELINE, 17, 9, 85, restart))};
             const bool has_four = k >= 11;
-            assert_int_equal(same_pixels(DECODE LARGE FLIPS, "\"a\", \"c\", \"b\", \"d\"", values, 3, 12),
-                             has_four ? 0 : 36);
+            assert_int_equal(same_pixels(DECODE LARGE FLIPS, "\"a\", \"c\", \"b\", \"d\"", values, 3, 6),
+                             has_four ? 0 : 18);
             for (unsigned i = 0; i < 3; i++)
                 free(values[i].photo.data);
         }
@@ -358,7 +358,7 @@ TEST(a_jpeg_as_it_came_is_scanned_leaves_its_index_and_fails_as_without_a_card)
     free(v.rows);
     v.rows = NULL;
     unsigned broken = 0, passed = 0, cards = 0;
-    for (size_t at = 20; at < v.photo.length; at += 7) /* headers, tables, and coded data */
+    for (size_t at = 20; at < v.photo.length; at += 19) /* headers, tables, and coded data */
         for (unsigned scan = 0; scan < 2; scan++) {
             v.photo.data[at] ^= (uint8_t)(1 + at % 255);
             const int rc = try_both(&b, &v, scan, at, &health, &index, &card);
@@ -368,7 +368,7 @@ TEST(a_jpeg_as_it_came_is_scanned_leaves_its_index_and_fails_as_without_a_card)
             assert_true(rc == LEAT_OK || rc == LEAT_E_DECODE);
             v.photo.data[at] ^= (uint8_t)(1 + at % 255);
         }
-    assert_true(broken > 50 && passed > 50 && cards > 50 && cards <= passed);
+    assert_true(broken > 20 && passed > 20 && cards > 20 && cards <= passed);
     for (size_t length = v.photo.length; length > 300; length -= 61) {
         const struct value cut = as_it_came((struct photo){v.photo.data, length});
         for (unsigned scan = 0; scan < 2; scan++)
