@@ -279,14 +279,15 @@ struct leat_dataset *cli_open_all(const struct cli_command *command, const struc
     *exit_code = CLI_EXIT_FAILED;
     if (!cli_paths_init(&paths, command, given))
         return NULL;
-    o->by_python = cli_are_read_by_python(&paths);
+    const char *by_python = cli_read_by_python(&paths);
+    o->by_python = by_python != NULL;
     if ((o->by_python && !o->tables) || (!o->by_python && (o->fills.n || o->split))) {
         cli_say(command,
                 o->by_python ? "%s is read by pack, convert, info, cat, stats, view and verify: leat convert makes "
                                "a file of leat of it for this command."
                 : o->split   ? "%s: --split is for folders of Hugging Face, and this is none."
                              : "%s: --fill is for missing values of Parquet and Arrow.",
-                paths.at[0]);
+                by_python ? by_python : paths.at[0]);
         cli_paths_destroy(&paths);
         return NULL;
     }

@@ -434,7 +434,7 @@ static bool is_read_by_python(const struct cli_pack *pack)
     struct cli_paths paths;
     if (!cli_paths_init(&paths, pack->command, &pack->sources))
         return false; /* opening says it again */
-    const bool found = cli_are_read_by_python(&paths);
+    const bool found = cli_read_by_python(&paths) != NULL;
     cli_paths_destroy(&paths);
     return found;
 }

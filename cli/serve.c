@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -178,6 +179,16 @@ static int serve_loader(struct serve *serve, const struct leat_dataset *dataset,
     return exit_code;
 }
 
+/* An error of the loader in the words of the command. */
+static int fail(const struct serve *serve, struct leat_error *error)
+{
+    static const char argument[] = "max_held_bytes = ";
+    const struct leat_error as = *error;
+    if (!strncmp(as.message, argument, sizeof argument - 1))
+        snprintf(error->message, sizeof error->message, "--memory %s", as.message + sizeof argument - 1);
+    return cli_fail(serve->command, error, NULL);
+}
+
 static int open_and_serve(struct serve *serve)
 {
     struct leat_loader_options wish = LEAT_LOADER_OPTIONS_INIT;
@@ -202,7 +213,7 @@ static int open_and_serve(struct serve *serve)
         wish.program = serve->program;
         wish.region = 1;
         if (leat_loader_open(dataset, &wish, &loader, &error))
-            exit_code = cli_fail(serve->command, &error, NULL);
+            exit_code = fail(serve, &error);
         else
             exit_code = serve_loader(serve, dataset, loader);
         leat_loader_close(loader);

@@ -91,7 +91,7 @@ static bool is_of_hugging_face(const char *path)
     return holds(path, marks) && fits(path, "{,data/}*-of-[0-9]*.parquet");
 }
 
-bool cli_are_read_by_python(const struct cli_paths *paths)
+const char *cli_read_by_python(const struct cli_paths *paths)
 {
     static const char *const tables[] = {".parquet", ".pq",           ".arrow",       ".feather", ".ipc",
                                          ".lance",   ".array_record", ".arrayrecord", NULL},
@@ -100,8 +100,8 @@ bool cli_are_read_by_python(const struct cli_paths *paths)
     for (size_t i = 0; i < paths->n; i++)
         if (ends_so(paths->at[i], tables) || ends_so(paths->at[i], cells) || holds(paths->at[i], of_cells) ||
             is_of_hugging_face(paths->at[i]))
-            return !access(paths->at[i], F_OK);
-    return false;
+            return access(paths->at[i], F_OK) ? NULL : paths->at[i];
+    return NULL;
 }
 
 /* A process that is told to end ends Python first, and removes what that has written; then it ends by that signal. */

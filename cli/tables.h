@@ -6,9 +6,9 @@
 #include "opening.h"
 #include "paths.h"
 
-/* Whether they are there, and one of them is a table (Parquet, Arrow, a folder of Hugging Face, Lance, ArrayRecord) or
- * a file of single cells, by its name or by what a folder holds. */
-bool cli_are_read_by_python(const struct cli_paths *paths);
+/* The first of them that is a table (Parquet, Arrow, a folder of Hugging Face, Lance, ArrayRecord) or a file of single
+ * cells, by its name or by what a folder holds. NULL: none is, or it is not there. */
+const char *cli_read_by_python(const struct cli_paths *paths);
 /* Opens what `o->tables` says of their samples, as a file of leat in $TMPDIR that has no name any more. Samples with
  * missing values are left out of a copy of all, with a message. NULL after a message. */
 struct leat_dataset *cli_open_tables(const struct cli_command *command, const struct cli_paths *paths,

@@ -264,7 +264,7 @@ static int run(const struct cli_command *command, int argc, char **argv)
         atomic_store(&verify.total, 0);
         const struct cli_paths alone = {.at = &paths.at[i], .n = 1};
         const int one =
-            cli_are_read_by_python(&alone) ? cli_verify_table(command, verify.path, verify.quiet) : verify_one(&verify);
+            cli_read_by_python(&alone) ? cli_verify_table(command, verify.path, verify.quiet) : verify_one(&verify);
         exit_code = one > exit_code ? one : exit_code;
     }
     cli_paths_destroy(&paths);

@@ -1,10 +1,9 @@
 """Checks that includes point down the layers of docs/architecture.md, and prints each one that does not.
 
 A file of src/X may include headers of its own folder and of the folders that BELOW lists for X; the faces (cli, python,
-examples) only include/leat/leat.h and their own, and the Python extension worker/worker.h, engine/interrupt.h
-and format/names.h. Inside src/plan a file includes only headers of files that stand at or above it in the list of
-src/plan/internal.h, so that calls go one way there. A package of python/leat may import those of its own layer and
-below.
+examples) only include/leat/leat.h and their own, and the Python extension those of OF_EXTENSION. Inside src/plan a
+file includes only headers of files that stand at or above it in the list of src/plan/internal.h, so that calls go one
+way there. A package of python/leat may import those of its own layer and below.
 """
 
 from __future__ import annotations
@@ -28,6 +27,7 @@ BELOW["op"] = BELOW["codec"] | {"codec"}
 BELOW["engine"] = BELOW["data"] | {"data", "op"}
 BELOW["worker"] = BELOW["port"] = BELOW["device"] = BELOW["engine"] | {"engine"}
 FACES = {"cli", "python", "examples"}
+OF_EXTENSION = ("worker/worker.h", "engine/interrupt.h", "format/names.h", "io/paths.h")
 
 PYTHON = [
     {"_leat", "check", "closing", "errors", "files", "ranks", "saved"},
@@ -111,7 +111,7 @@ def main() -> int:
             target = match[1].split("/")[0]
             if path.parts[0] == "src" and layer in BELOW and (target == layer or target in BELOW[layer]):
                 continue
-            if path.parts[0] == "python" and match[1] in ("worker/worker.h", "engine/interrupt.h", "format/names.h"):
+            if path.parts[0] == "python" and match[1] in OF_EXTENSION:
                 continue
             if path.parts[0] in FACES and target not in BELOW or path.parts[0] not in FACES | {"src"}:
                 continue

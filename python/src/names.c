@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "format/source.h"
 #include "io/paths.h"
 #include "leat_py.h"
 
@@ -116,7 +115,7 @@ PyObject *py_path_is_ours(PyObject *module, PyObject *path)
     return name ? PyBool_FromLong(leat_path_is_ours(name)) : NULL;
 }
 
-/* look(bytes): raises if there is nothing, or a pointer of Git LFS; leat_source_look */
+/* look(bytes): raises if there is nothing, or a pointer of Git LFS; leat_path_look */
 PyObject *py_look(PyObject *module, PyObject *path)
 {
     struct leat_error error;
@@ -127,6 +126,6 @@ PyObject *py_look(PyObject *module, PyObject *path)
     const char *name = PyBytes_AsString(path);
     if (!name)
         return NULL;
-    PY_WITHOUT_GIL(rc = leat_source_look(name, &folder, head, sizeof head, &n, &error));
+    PY_WITHOUT_GIL(rc = leat_path_look(name, &folder, head, sizeof head, &n, &error));
     return py_none_or_raise(rc, &error);
 }

@@ -19,6 +19,7 @@
 #include "data/internal.h"
 #include "format/chosen.h"
 #include "format/fingerprint.h"
+#include "io/paths.h"
 #include "store/manifest.h"
 
 /* ---- bases ----------------------------------------------------------------------------------- */
@@ -376,7 +377,7 @@ static int is_manifest(const char *path, const struct leat_open_options *options
     if (options->format && strcmp(options->format, "auto") != 0 &&
         strcmp(options->format, leat_format_native.name) != 0)
         return LEAT_OK;
-    int rc = leat_source_look(path, &folder, head, sizeof head, &n, error);
+    int rc = leat_path_look(path, &folder, head, sizeof head, &n, error);
     *yes = !rc && !folder && leat_manifest_recognise(head, n);
     return rc;
 }

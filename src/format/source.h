@@ -280,9 +280,6 @@ extern const struct leat_source_vtable leat_format_native; /* store/reader.c */
 #include "format/formats.def"
 #undef LEAT_FORMAT
 
-/* Whether `path` is a folder, and if not, its first bytes: *n of at most `room`. NOT_FOUND, IO, CORRUPT; FORMAT: it is
- * a pointer of Git LFS, if `room` lets that be seen. */
-int leat_source_look(const char *path, bool *folder, uint8_t *head, size_t room, size_t *n, struct leat_error *error);
 /* Finds the format of `path`, or takes the one that the options name, and opens it.
  * A manifest of shards is opened by src/data, which joins its parts. */
 int leat_source_open(const char *path, const struct leat_open_options *options, struct leat_source **out,

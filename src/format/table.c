@@ -15,6 +15,7 @@
 #include "format/nearby.h"
 #include "format/source.h"
 #include "format/together.h"
+#include "io/paths.h"
 
 #define LEAT_FORMAT(name) &leat_format_##name,
 const struct leat_source_vtable *const leat_formats[] = {&leat_format_native,
@@ -163,35 +164,6 @@ static int by_content(const char *path, bool annotations, bool folder, const uin
     return rc;
 }
 
-int leat_source_look(const char *path, bool *folder, uint8_t *head, size_t room, size_t *n, struct leat_error *error)
-{
-    struct stat st;
-    *n = 0;
-    const bool remote = leat_io_is_remote(path);
-    if (!remote && stat(path, &st)) {
-        int rc = leat_fail_errno(error, errno == ENOENT || errno == ENOTDIR ? LEAT_E_NOT_FOUND : LEAT_E_IO,
-                                 "cannot open %s", path);
-        leat_error_at_file(error, path, LEAT_NO_OFFSET);
-        return rc;
-    }
-    *folder = !remote && S_ISDIR(st.st_mode);
-    if (*folder)
-        return LEAT_OK;
-    struct leat_io_file *file;
-    int rc = leat_io_open(path, &file, error);
-    if (rc)
-        return rc;
-    *n = file->size < room ? (size_t)file->size : room;
-    rc = leat_io_read(file, 0, *n, head, error);
-    leat_io_release(file);
-    static const char pointer[] = "version https://git-lfs";
-    if (!rc && *n >= sizeof pointer - 1 && !memcmp(head, pointer, sizeof pointer - 1))
-        rc = leat_fail_at(error, LEAT_E_FORMAT, path, 0,
-                          "%s is a pointer of Git LFS, and not the file that it stands for: fetch that by git lfs pull",
-                          path);
-    return rc;
-}
-
 /* For a folder that is no annotations: one in it, or a file of COCO. */
 static bool find_annotations(const char *folder, const char *photos, char *out, size_t room)
 {
@@ -252,7 +224,7 @@ static int find_format(const char *path, const struct leat_open_options *options
     if (options->format && strcmp(options->format, "auto") != 0)
         return by_name(options->format, out, error);
     const char *said = options->annotations ? options->annotations : path;
-    int rc = leat_source_look(said, &folder, head, HEAD, &n, error);
+    int rc = leat_path_look(said, &folder, head, HEAD, &n, error);
     head[n] = 0;
     return rc ? rc : by_content(said, options->annotations, folder, head, n, out, error);
 }

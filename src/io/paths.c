@@ -4,15 +4,18 @@
  */
 #include "io/paths.h"
 
+#include <errno.h>
 #include <glob.h>
 #include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "io/file.h"
 
 #define MOST_PATHS 1000000
 #define MOST_DIGITS 18
@@ -147,5 +150,34 @@ int leat_paths_expand(const char *const *given, size_t n, char ***paths, size_t 
     leat_free(list.at);
     if (!rc)
         *n_paths = list.n;
+    return rc;
+}
+
+int leat_path_look(const char *path, bool *folder, uint8_t *head, size_t room, size_t *n, struct leat_error *error)
+{
+    struct stat st;
+    *n = 0;
+    const bool remote = leat_io_is_remote(path);
+    if (!remote && stat(path, &st)) {
+        int rc = leat_fail_errno(error, errno == ENOENT || errno == ENOTDIR ? LEAT_E_NOT_FOUND : LEAT_E_IO,
+                                 "cannot open %s", path);
+        leat_error_at_file(error, path, LEAT_NO_OFFSET);
+        return rc;
+    }
+    *folder = !remote && S_ISDIR(st.st_mode);
+    if (*folder)
+        return LEAT_OK;
+    struct leat_io_file *file;
+    int rc = leat_io_open(path, &file, error);
+    if (rc)
+        return rc;
+    *n = file->size < room ? (size_t)file->size : room;
+    rc = leat_io_read(file, 0, *n, head, error);
+    leat_io_release(file);
+    static const char pointer[] = "version https://git-lfs";
+    if (!rc && *n >= sizeof pointer - 1 && !memcmp(head, pointer, sizeof pointer - 1))
+        rc = leat_fail_at(error, LEAT_E_FORMAT, path, 0,
+                          "%s is a pointer of Git LFS, and not the file that it stands for: fetch that by git lfs pull",
+                          path);
     return rc;
 }

@@ -237,3 +237,9 @@ def test_samples_of_tables_that_lack_values_are_left_out_and_counted(tmp_path: P
     done = leat("stats", tmp_path / "u.parquet", code=2, env=PYTHON)
     assert "u.parquet is no Parquet file that can be read" in done.stderr and done.stdout == ""
     assert "none.parquet: No such file" in leat("stats", tmp_path / "none.parquet", code=2, env=PYTHON).stderr
+
+
+def test_the_table_among_the_files_of_a_pattern_is_named_by_commands_that_take_none(tmp_path: Path) -> None:
+    (tmp_path / "a-0.jsonl").write_text('{"n": 1}\n')
+    (tmp_path / "a-1.parquet").write_bytes(b"PAR1")
+    assert "a-1.parquet is read by pack, " in leat("bench", tmp_path / "a-*", code=2).stderr

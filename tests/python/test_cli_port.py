@@ -220,6 +220,12 @@ def test_a_port_that_is_not_there_is_named(ports: Path) -> None:
     assert "nobody" in failing("port", "stop", "nobody")
 
 
+def test_too_little_memory_is_said_of_the_option(numbers: Path, ports: Path) -> None:
+    assert failing("serve", numbers, "--name", "a", "--memory", "1").startswith(
+        "leat serve: --memory 1 is too small: one batch needs "
+    )
+
+
 def test_serving_may_hold_little_memory(numbers: Path, ports: Path) -> None:
     with served(numbers, "--memory", "1M", "--num-threads", 1) as process:
         with leat.attach("numbers", start="beginning", framework="numpy") as reader:

@@ -234,4 +234,11 @@ MUTATIONS = [
         "    return LEAT_OK;\n",
         ("c:io/file",),
     ),
+    Mutation(
+        "names of files that cannot be kept for want of memory are left out",
+        "src/io/paths.c",
+        "rc = leat_path_is_ours(found.gl_pathv[i]) ? LEAT_OK : push(list, found.gl_pathv[i]);",
+        "if (!leat_path_is_ours(found.gl_pathv[i]))\n                push(list, found.gl_pathv[i]);",
+        ("c:io/paths",),
+    ),
 ]
