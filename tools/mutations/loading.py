@@ -113,6 +113,13 @@ MUTATIONS = [
         ),
     ),
     Mutation(
+        "each epoch that has begun is kept",
+        "python/leat/loading/agreement.py",
+        "            if not self._steps[place]:\n",
+        "            if self._steps[place] is None:\n",
+        ("py:test_long_runs.py::test_an_epoch_of_a_loader_leaves_no_object",),
+    ),
+    Mutation(
         "a count of loaders that differs once is a difference",
         "python/leat/loading/exchange.py",
         "if LOADERS in what and what[LOADERS] != before:",

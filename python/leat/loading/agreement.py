@@ -20,6 +20,22 @@ from .group import Group
 EVERY = 100  #: steps
 
 
+class Begun:
+    """How many times each epoch has begun. A million that follow one another take as much room as one."""
+
+    def __init__(self) -> None:
+        self._steps: Counter[int] = Counter()  # the times of an epoch less those of the one before, where they differ
+
+    def add(self, epoch: int) -> None:
+        for place, step in ((epoch, 1), (epoch + 1, -1)):
+            self._steps[place] += step
+            if not self._steps[place]:
+                del self._steps[place]
+
+    def times(self, epoch: int) -> int:
+        return sum(step for place, step in self._steps.items() if place <= epoch)
+
+
 class Agreement:
     """The values that the ranks of one loader have in common. Each rank makes the same loaders in the same order.
 
@@ -46,7 +62,7 @@ class Agreement:
         self._last: tuple[int, int, int] | None = None  # epoch and step where they did, and what was `left` then
         self._finalizer, self._tells = finalizer, tells
         self._round = 0  # which a difference ends
-        self._begun: Counter[int] = Counter()  # times that each epoch has begun in it
+        self._begun = Begun()  # in it
         self._first = True
         self._compared = False  # in this round
         self._raised = False
@@ -73,8 +89,8 @@ class Agreement:
         if self._raised or (known and not self._tells):
             self._raised = self._compared = False
             self._round += 1
-            self._begun.clear()
-        self._begun[epoch] += 1
+            self._begun = Begun()
+        self._begun.add(epoch)
         if (at := self.at) is not None:
             self._last = *at, 1
         self._first, self.left = True, 1
@@ -99,7 +115,7 @@ class Agreement:
         if self._group is None or (self._compared and not self._group.has_time(epoch if first else step // EVERY)):
             return
         mine = {**facts((epoch, step)), LOADERS: str(self._group.opened)}
-        turn = f"{epoch}/{self._begun[epoch]}"
+        turn = f"{epoch}/{self._begun.times(epoch)}"
         self._group.put(Put(self._number, self._round, turn, (epoch, step), mine, not self._compared))
         self._compared = True
 
