@@ -94,12 +94,18 @@ static bool plan_fast(const struct leat_compiled *c, struct leat_stage_work *wor
 /* ---- a JPEG as it came ---- */
 
 /* Whether its blocks are at most as many bytes as the pixels of the result, by the bytes of the file. Packed rows have
- * a fifth more. */
+ * a fifth more, and a byte for each block at least: blocks of a plain surface have two bits in the file. */
 static bool travels_as_blocks(const struct leat_jpeg_frame *frame, const struct leat_card_mcus *m,
                               const struct leat_card_photo *photo, size_t length)
 {
     const double part = (double)(m->x1 - m->x0) * (m->y1 - m->y0) / ((double)frame->mcus_w * frame->mcus_h);
-    return 1.2 * part * (double)length <= 3.0 * photo->axis[0].n * photo->axis[1].n;
+    const double pixels = 3.0 * photo->axis[0].n * photo->axis[1].n;
+    double blocks = 0;
+    for (unsigned c = 0; c < photo->n_planes; c++) {
+        const struct leat_card_plane *plane = &photo->plane[c];
+        blocks += (double)(m->y1 - m->y0) * plane->v * (plane->check1 - plane->check0);
+    }
+    return 1.2 * part * (double)length <= pixels && blocks <= pixels;
 }
 
 /* The blocks of the photo that is open. False: it stays open, and nothing of it is read, or it is done with

@@ -91,10 +91,11 @@ def test_blocks_of_jpegs_travel_if_they_are_fewer_bytes_than_pixels(driver: Path
         (save(smooth[..., 0], "JPEG"), True),
         (save(smooth, "PNG"), False),
         (save(smooth, "JPEG", exif=turned.tobytes()), False),
+        (save(np.full((1000, 1000, 3), 90, np.uint8), "JPEG", optimize=True), False),
     ]
     with leat.Writer(tmp_path / "p.leat", {"image": "image"}, check=index) as w:
-        for i in range(30):
-            w.add(image=kinds[i % 6][0])
+        for i in range(35):
+            w.add(image=kinds[i % 7][0])
     ds = leat.open(tmp_path / "p.leat")
     chain = [ops.Decode(exif=True), ops.Resize((64, 80)), ops.RandomHorizontalFlip(), ops.Normalize(MEAN, STD)]
     options: dict[str, Any] = {"batch_size": 8, "shuffle": True, "outputs": {"image": chain}}
@@ -104,7 +105,7 @@ def test_blocks_of_jpegs_travel_if_they_are_fewer_bytes_than_pixels(driver: Path
             same(found, wanted)
     told = there.stats()["device"]
     assert told["photos"] == 2 * 5 * sum(travels for _, travels in kinds)
-    assert told["bytes"] < 60 * 0.75 * 64 * 80 * 3
+    assert told["bytes"] < 70 * 0.8 * 64 * 80 * 3
 
 
 @pytest.mark.parametrize("pressed", [False, True])

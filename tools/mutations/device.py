@@ -111,9 +111,16 @@ MUTATIONS = [
     Mutation(
         "blocks travel however many bytes they are",
         "src/op/on_card.c",
-        "return 1.2 * part * (double)length <=",
-        "return part <=",
+        "return 1.2 * part * (double)length <= pixels &&",
+        "return",
         ("c:device/on_card", "py:test_on_card.py"),
+    ),
+    Mutation(
+        "blocks of a plain surface travel for as few bytes as they have in the file",
+        "src/op/on_card.c",
+        "<= pixels && blocks <= pixels;",
+        "<= pixels || blocks < 0;",
+        ("py:test_on_card.py",),
     ),
     Mutation(
         "a thread keeps the memory that a huge photo needed on its way to a card",
