@@ -419,7 +419,7 @@ def resumes_wrongly(case: Case) -> str | None:
         return None if may_refuse(case) else f"state_dict() raised StateError: {e}"
     data = kept_as(case, state)
     # "Taken after the last batch, it means the next epoch's start."
-    over = resume.at == "end" or (resume.at != "before" and delivered == len(whole[resume.op]))
+    over = resume.at == "end" or (resume.at != "before" and 0 < delivered == len(whole[resume.op]))
     expected = whole[resume.op + over :]
     if not over:
         expected[0] = expected[0][delivered:]
