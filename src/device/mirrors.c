@@ -12,10 +12,13 @@
 #include "engine/mirror.h"
 #include "leat/device.h"
 
+#define MOST_BUDGET (UINT64_MAX >> 16) /* more than any card has, and 65,536 of them can be added */
+
 struct leat_device_mirrors {
     struct leat_mirrors as;
     struct leat_card *card;
     struct leat_device_memory *memory;
+    uint64_t budget; /* its part of the memory's */
     leat_cu_handle stream;
     pthread_mutex_t mutex; /* of the stream, and what follows */
     uint64_t batches, bytes, failed;
@@ -49,7 +52,10 @@ static int take_shared(struct leat_device_mirrors *m, int device, uint64_t budge
     if (!budget && m->card->cuda->cuMemGetInfo_v2(&free, &total))
         free = 0;
     pthread_mutex_lock(&m->memory->mutex);
-    m->memory->budget = budget ? budget : m->memory->allocated + free / 2;
+    const uint64_t allocated = m->memory->allocated, others = m->memory->budget;
+    budget = budget ? budget : free / 2 + (allocated > others ? allocated - others : 0); /* of ports that are closed */
+    m->budget = budget < MOST_BUDGET ? budget : MOST_BUDGET;
+    m->memory->budget += m->budget; /* the ports of a process on a card share what all of them may have */
     pthread_mutex_unlock(&m->memory->mutex);
     return LEAT_OK;
 }
@@ -152,6 +158,11 @@ void leat_device_mirrors_close(struct leat_device_mirrors *m)
 {
     if (!m || leat_cuda_here(NULL))
         return;
+    if (m->memory) {
+        pthread_mutex_lock(&m->memory->mutex);
+        m->memory->budget -= m->budget;
+        pthread_mutex_unlock(&m->memory->mutex);
+    }
     pthread_mutex_destroy(&m->mutex);
     leat_free(m);
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import json
 import signal
 import threading
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from card_support import CHAINS, MEAN, STD, check_read, run_reader, same, standi
 from photo_support import noise, save
 
 import leat
-from leat import ops
+from leat import _leat, ops
 
 torch: Any = pytest.importorskip("torch")
 
@@ -472,6 +473,20 @@ def test_trainings_of_a_card_get_their_batches_from_one_copy_there(driver: Path,
             assert stats["bytes"] > pixels * (1 if card else 0.2)
         else:  # the card's memory: ids and offsets alone came from here
             assert stats["shared_bytes"] >= pixels and stats["bytes"] < pixels / 4
+
+
+def test_ports_of_a_card_may_have_what_their_budgets_are_together(driver: Path) -> None:
+    def budget(mirrors: Any) -> int:
+        return int(json.loads(mirrors.stats())["budget_bytes"])
+
+    one = _leat.DeviceMirrors.open(0, 1 << 30)
+    before = budget(one)  # ports of earlier tests may still be there
+    two, three = _leat.DeviceMirrors.open(0, 2 << 30), _leat.DeviceMirrors.open(0, 1 << 63)
+    assert budget(one) == budget(two) > before + (2 << 30)
+    del three
+    assert budget(one) == budget(two) == before + (2 << 30)
+    del two
+    assert budget(one) == before
 
 
 def test_a_training_that_is_killed_holds_nothing_on_the_card(driver: Path, photos: Any, tmp_path: Path) -> None:
