@@ -335,3 +335,49 @@ def test_subclasses_are_data_sets_of_hugging_face() -> None:
     theirs.__class__ = Own
     with pytest.raises(leat.UnsupportedError, match="has a transform"):
         leat.from_arrow(theirs)
+
+
+def test_arrays_of_several_dimensions_are_arrays(tmp_path: Path) -> None:
+    kinds = {
+        "a": datasets.Array2D((2, 3), "float32"),
+        "b": datasets.Array3D((None, 2, 2), "int32"),
+        "c": datasets.Array2D((1, 2), "bool"),
+    }
+    rows: dict[str, list[Any]] = {
+        "a": [(np.arange(6, dtype=np.float32).reshape(2, 3) + i).tolist() for i in range(7)],
+        "b": [np.arange(4 * (i % 3)).reshape(-1, 2, 2).tolist() for i in range(7)],
+        "c": [[[True, False]]] * 7,
+    }
+    rows["a"][4][1][2] = None
+    made = datasets.Dataset.from_dict(rows, features=datasets.Features(kinds))
+    made.save_to_disk(tmp_path / "saved")
+    made.to_parquet(tmp_path / "a.parquet", batch_size=3)
+    rows["a"][4][1][2] = np.nan
+    for ds in (leat.open(tmp_path / "saved"), leat.open(tmp_path / "a.parquet"), leat.from_arrow(made.data.table)):
+        assert ds.schema["a"] == leat.field("float32", (2, 3)) and ds.schema["b"] == leat.field("int32", (None, 2, 2))
+        assert ds.schema["c"].kind == "json"
+        for i in range(7):
+            assert np.array_equal(ds[i]["a"], np.array(rows["a"][i], np.float32), equal_nan=True)
+            assert np.array_equal(ds[i]["b"], np.array(rows["b"][i], np.int32).reshape(-1, 2, 2))
+    assert leat.open(tmp_path / "a.parquet", fields={"b": "json"})[4]["b"] == rows["b"][4]
+    batch = next(iter(leat.Loader(leat.open(tmp_path / "a.parquet"), 7, framework="numpy")))
+    assert batch["a"].shape == (7, 2, 3) and np.array_equal(batch["a"], np.array(rows["a"]), equal_nan=True)
+
+
+def test_arrays_that_are_missing_may_be_filled_and_others_than_their_shape_are_an_error() -> None:
+    column = pa.chunked_array([pa.array([[[1, 2], [3, 4]], None, [[5, 6], [7, 8]]])])
+    about = {b"ARROW:extension:name": b"datasets.features.features.Array2DExtensionType"}
+
+    def named(shape: object) -> Any:
+        more = about | {b"ARROW:extension:metadata": json.dumps([shape, "int64"]).encode()}
+        kind = pa.field("a", pa.list_(pa.list_(pa.int64())), metadata=more)
+        return pa.table([column], schema=pa.schema([kind]))
+
+    ds = leat.from_arrow(named([2, 2]), fill={"a": [[0, 0], [0, 0]]})
+    assert [ds[i]["a"].tolist() for i in range(3)] == [[[1, 2], [3, 4]], [[0, 0], [0, 0]], [[5, 6], [7, 8]]]
+    assert [one["a"].tolist() for one in [ds[2], ds[0]]] == [[[5, 6], [7, 8]], [[1, 2], [3, 4]]]
+    for wrong in ([2, 3], [1, 2]):
+        with pytest.raises(ValueError, match="column 'a' has lists that are not as its shape"):
+            leat.from_arrow(named(wrong))[0]
+    for none in ("x", [], [2], [2, -1], [2, "2"], [1 << 70, 1]):
+        assert leat.from_arrow(named(none)).schema["a"].kind == "json"

@@ -2,6 +2,7 @@
 
 numbers, dates, times    array, in place           list of numbers      (None,), in place
 bool                     array, unpacked           fixed_size_list      (n,), in place
+Array2D to Array5D of `datasets`, lists of lists   array of that shape, in place
 string, binary           str, bytes, in place      struct               a field for each member: `meta.domain`
 dictionary               as its values             all else             json; decimals as text
 bytes and path           bytes, of the file that the path names where there are none
@@ -191,7 +192,7 @@ def field_of(kind: Type) -> Field:
         return field("bytes")
     if kind.format.startswith("w:") and int(kind.format[2:]):
         return field("uint8", (int(kind.format[2:]),))
-    shape, inner = _shape(kind)
+    shape, inner = _array_shape(kind) or _shape(kind)
     dtype = number(inner)
     if shape and dtype is not None and (dtype != "bool") and 0 not in shape:
         tensor = _tensor_shape(kind)
@@ -206,6 +207,25 @@ def _tensor_shape(kind: Type) -> tuple[int, ...]:
     about = json.loads(kind.metadata.get(b"ARROW:extension:metadata", b"{}"))
     axes = about.get("permutation")
     return tuple(about.get("shape", ())) if axes in (None, sorted(axes or [])) else ()
+
+
+def _array_shape(kind: Type) -> tuple[tuple[int | None, ...], Type] | None:
+    """For an Array2D to Array5D of `datasets`, lists of lists: as :func:`_shape`. None: it is none."""
+    if not re.fullmatch(rb"datasets\..*\.Array[2-5]DExtensionType", kind.metadata.get(b"ARROW:extension:name", b"")):
+        return None
+    try:
+        shape = tuple(json.loads(kind.metadata.get(b"ARROW:extension:metadata", b""))[0])
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return None
+    if not all(
+        isinstance(n, int) and 0 < n < 1 << 31 for n in shape[1:] + tuple(n for n in shape[:1] if n is not None)
+    ):
+        return None
+    for _ in shape:
+        if kind.format not in LISTS or kind.dictionary is not None:
+            return None
+        kind = kind.children[0]
+    return shape, kind
 
 
 def _shape(kind: Type) -> tuple[tuple[int | None, ...], Type]:
@@ -323,7 +343,7 @@ def values_of(
         return column.buffers[0].reshape(-1, width)[column.offset : column.offset + column.length], nulls
     if not found.shape:
         return _numbers(column, 0, column.length), nulls
-    return _of_list(column, found)
+    return (_of_lists if _array_shape(kind) else _of_list)(column, found)
 
 
 def _none_of(column: Column) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
@@ -390,6 +410,50 @@ def _of_list(column: Column, found: Field) -> tuple[Values, Any]:
             holes &= ~nulls
         if holes.any():
             raise Lacking(name, values, nulls, holes)
+    return values, nulls
+
+
+def _of_lists(column: Column, found: Field) -> tuple[Values, Any]:
+    """As :func:`_of_list`, of lists of lists.
+
+    Raises:
+        InvalidError: a list is not as long as the shape says.
+    """
+    name, nulls, rows = column.type.name, column.nulls, column.length
+    first, *inner = found.shape
+    each = math.prod(n or 1 for n in inner)
+    own = _offsets(column, 4 if column.type.format == "+l" else 8).astype(np.int64)
+    begin, end, column = int(own[0]), int(own[-1]), column.children[0]
+    offsets = own - own[0]
+    there = np.ones(rows, bool) if nulls is None else ~nulls
+    wrong = first is not None and bool((np.diff(offsets)[there] != first).any())
+    for n in inner:
+        lists = Column(column.type, end - begin, column.offset + begin, None, column.buffers, column.children, None)
+        ends = _offsets(lists, 4 if column.type.format == "+l" else 8)
+        wrong = wrong or bool((np.diff(ends) != n).any())
+        begin, end, column = int(ends[0]), int(ends[-1]), column.children[0]
+    if wrong:
+        raise InvalidError(
+            f"column {name!r} has lists that are not as its shape {found.shape} says: take it as JSON, "
+            f"fields={{{name!r}: 'json'}}"
+        )
+    flat, lacking = _numbers(column, begin, end), _lacking(column, begin, end, None, 1)
+    holes = np.zeros(rows, bool)
+    if lacking is not None and flat.dtype.kind == "f":
+        flat = np.where(lacking, flat.dtype.type(np.nan), flat)
+    elif lacking is not None:
+        holes = there & (np.diff(np.concatenate([[0], np.cumsum(lacking)])[offsets * each]) > 0)
+    values: Values = flat.reshape(-1, *inner)
+    if first is None:
+        values = Ragged(values, offsets)
+    elif there.all():
+        values = values.reshape(rows, first, *inner)
+    else:
+        kept = values[np.repeat(there, np.diff(offsets))]
+        values = np.zeros((rows, first, *inner), flat.dtype)
+        values[there] = kept.reshape(-1, first, *inner)
+    if holes.any():
+        raise Lacking(name, values, nulls, holes)
     return values, nulls
 
 
