@@ -191,8 +191,8 @@ LEAT_API void leat_device_batch_rows(const struct leat_device_batch *batch, stru
 /*
  * Mirrors: batches that a port publishes go to a card once, in memory that its readers share (CUDA IPC), and each
  * reader's copy is made from there. They are made before the batch is published, and live as long as it does; a reader
- * that dies holds none of them. Memory that was shared stays with the process until that ends; its mirrors of a card may
- * have the sum of their budgets (0: half of what is free). Opened and closed by one thread.
+ * that dies holds none of them. Memory that was shared stays with the process until that ends; its mirrors of a card
+ * may have the sum of their budgets (0: half of what is free). Opened and closed by one thread.
  */
 struct leat_device_mirrors; /* opaque */
 LEAT_API int leat_device_mirrors_open(int device, uint64_t budget_bytes, struct leat_device_mirrors **out,
