@@ -302,6 +302,16 @@ const char *leat_json_string(struct leat_json *j, size_t *length)
     return p && keep_text(j, &v, p, length ? length : &n) ? j->text : NULL;
 }
 
+bool leat_json_text(struct leat_json *j, char **out)
+{
+    leat_free(*out);
+    *out = NULL;
+    if (leat_json_peek(j) == 'n')
+        return leat_json_skip(j);
+    const char *text = leat_json_string(j, NULL);
+    return text && ((*out = leat_strdup(text)) || leat_json_fail(j, LEAT_FAULT_NO_MEMORY, j->p));
+}
+
 bool leat_json_read_number(struct leat_json *j, double *number, bool *is_whole, int64_t *whole)
 {
     struct leat_json_value v;

@@ -128,6 +128,8 @@ bool leat_json_item(struct leat_json *json);
 bool leat_json_key(struct leat_json *json, char *key, size_t room);
 /* A string of UTF-8, NUL-terminated, valid until the next string or key is read; its length may be NULL. */
 const char *leat_json_string(struct leat_json *json, size_t *length);
+/* A copy of a string, freed with leat_free, in the place of the one that is there; of null: NULL. */
+bool leat_json_text(struct leat_json *json, char **out);
 /* A number, correctly rounded; `whole` (may be NULL): whether it is an integer that int64_t holds, and which. */
 bool leat_json_read_number(struct leat_json *json, double *number, bool *is_whole, int64_t *whole);
 bool leat_json_skip(struct leat_json *json);

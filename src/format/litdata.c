@@ -49,17 +49,6 @@ static bool no_memory(struct reader *r)
     return false;
 }
 
-/* A text, or null: NULL. */
-static bool read_text(struct reader *r, struct leat_json *j, char **out)
-{
-    leat_free(*out);
-    *out = NULL;
-    if (leat_json_peek(j) == 'n')
-        return leat_json_skip(j);
-    const char *text = leat_json_string(j, NULL);
-    return text && ((*out = leat_strdup(text)) || no_memory(r));
-}
-
 /* A count, or null: UINT64_MAX. */
 static bool read_count(struct reader *r, uint64_t *out)
 {
@@ -81,7 +70,7 @@ static bool read_chunk(struct reader *r)
     uint64_t samples = UINT64_MAX, bytes = UINT64_MAX, dim = UINT64_MAX;
     bool good = leat_json_enter(&r->json, '{');
     while (good && leat_json_key(&r->json, key, sizeof key))
-        good = !strcmp(key, "filename")      ? read_text(r, &r->json, &name)
+        good = !strcmp(key, "filename")      ? leat_json_text(&r->json, &name)
                : !strcmp(key, "chunk_size")  ? read_count(r, &samples)
                : !strcmp(key, "chunk_bytes") ? read_count(r, &bytes)
                : !strcmp(key, "dim")         ? read_count(r, &dim)
@@ -110,7 +99,7 @@ static bool read_formats(struct reader *r)
     while (good && leat_json_item(&r->json)) {
         if (r->n_formats == LEAT_ITEM_COLUMNS)
             return fail(r, LEAT_E_FORMAT, "it has more than 256 leaves");
-        good = read_text(r, &r->json, &r->formats[r->n_formats]);
+        good = leat_json_text(&r->json, &r->formats[r->n_formats]);
         if (good && !r->formats[r->n_formats++])
             good = fail(r, LEAT_E_CORRUPT, "a leaf has no format");
     }
@@ -131,10 +120,10 @@ static bool read_config(struct reader *r)
     bool good = leat_json_enter(&r->json, '{');
     while (good && leat_json_key(&r->json, key, sizeof key))
         good = !strcmp(key, "data_format")         ? read_formats(r)
-               : !strcmp(key, "data_spec")         ? read_text(r, &r->json, &r->spec)
-               : !strcmp(key, "compression")       ? read_text(r, &r->json, &r->compression)
-               : !strcmp(key, "compression_level") ? read_text(r, &r->json, &r->level)
-               : !strcmp(key, "item_loader")       ? read_text(r, &r->json, &r->loader)
+               : !strcmp(key, "data_spec")         ? leat_json_text(&r->json, &r->spec)
+               : !strcmp(key, "compression")       ? leat_json_text(&r->json, &r->compression)
+               : !strcmp(key, "compression_level") ? leat_json_text(&r->json, &r->level)
+               : !strcmp(key, "item_loader")       ? leat_json_text(&r->json, &r->loader)
                : !strcmp(key, "encryption")        ? read_other(r, "encrypted chunks")
                : !strcmp(key, "ipc_compression")   ? read_other(r, "samples in an Arrow footer")
                : !strcmp(key, "temporal_schema")   ? read_other(r, "a temporal_schema")
@@ -232,7 +221,7 @@ static bool read_keys(struct reader *r, const char *context, char *keys[], size_
         if (*n == LEAT_ITEM_COLUMNS)
             good = fail(r, LEAT_E_FORMAT, "it has more than 256 leaves");
         else if (leat_json_peek(&j) == '"')
-            good = read_text(r, &j, &keys[(*n)++]);
+            good = leat_json_text(&j, &keys[(*n)++]);
         else
             good = fail(r, LEAT_E_UNSUPPORTED, "a dict of its data_spec has keys that are no texts");
     }
@@ -272,9 +261,9 @@ static bool read_node(struct reader *r, struct leat_json *j, const char *name, u
     good = good && leat_json_enter(j, '{');
     while (good && leat_json_key(j, key, sizeof key)) {
         if (!strcmp(key, "type"))
-            good = read_text(r, j, &type);
+            good = leat_json_text(j, &type);
         else if (!strcmp(key, "context"))
-            good = read_text(r, j, &context) &&
+            good = leat_json_text(j, &context) &&
                    (!type || !context || !strstr(type, "dict") || read_keys(r, context, keys, &n_keys));
         else if (!strcmp(key, "children_spec"))
             good = read_children(r, j, name, keys, n_keys, depth, &n);

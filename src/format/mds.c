@@ -66,17 +66,6 @@ static bool no_memory(struct reader *r)
     return false;
 }
 
-/* A text, or null: NULL. */
-static bool read_text(struct reader *r, char **out)
-{
-    leat_free(*out);
-    *out = NULL;
-    if (leat_json_peek(&r->json) == 'n')
-        return leat_json_skip(&r->json);
-    const char *text = leat_json_string(&r->json, NULL);
-    return text && ((*out = leat_strdup(text)) || no_memory(r));
-}
-
 static bool read_count(struct reader *r, uint64_t *out)
 {
     double number;
@@ -105,7 +94,7 @@ static bool read_list(struct reader *r, struct list *list, bool sizes)
             if (!read_count(r, &size))
                 return false;
             list->sizes[n] = (int64_t)size;
-        } else if (!read_text(r, &list->texts[n])) {
+        } else if (!leat_json_text(&r->json, &list->texts[n])) {
             return false;
         } else if (!list->texts[n]) {
             return fail(r, LEAT_E_CORRUPT, "a column has no name, or no encoding");
@@ -141,7 +130,7 @@ static bool read_data(struct reader *r, struct data *d)
         return false;
     d->n_hashes = 0;
     while (good && leat_json_key(&r->json, key, sizeof key))
-        good = !strcmp(key, "basename") ? read_text(r, &d->name)
+        good = !strcmp(key, "basename") ? leat_json_text(&r->json, &d->name)
                : !strcmp(key, "bytes")  ? read_count(r, &d->bytes)
                : !strcmp(key, "hashes") ? read_hashes(r, d)
                                         : leat_json_skip(&r->json);
@@ -170,8 +159,8 @@ static bool read_shard(struct reader *r)
         good = !strcmp(key, "column_names")       ? read_list(r, &s->names, false)
                : !strcmp(key, "column_encodings") ? read_list(r, &s->encodings, false)
                : !strcmp(key, "column_sizes")     ? read_list(r, &s->sizes, true)
-               : !strcmp(key, "compression")      ? read_text(r, &s->compression)
-               : !strcmp(key, "format")           ? read_text(r, &s->format)
+               : !strcmp(key, "compression")      ? leat_json_text(&r->json, &s->compression)
+               : !strcmp(key, "format")           ? leat_json_text(&r->json, &s->format)
                : !strcmp(key, "raw_data")         ? read_data(r, &s->raw)
                : !strcmp(key, "zip_data")         ? read_data(r, &s->zip)
                : !strcmp(key, "samples")          ? (s->counts = read_count(r, &s->samples))
