@@ -364,7 +364,7 @@ def test_arrays_of_several_dimensions_are_arrays(tmp_path: Path) -> None:
     assert batch["a"].shape == (7, 2, 3) and np.array_equal(batch["a"], np.array(rows["a"]), equal_nan=True)
 
 
-def test_arrays_that_are_missing_may_be_filled_and_others_than_their_shape_are_an_error() -> None:
+def test_arrays_may_be_filled_and_others_than_their_shape_are_an_error() -> None:
     column = pa.chunked_array([pa.array([[[1, 2], [3, 4]], None, [[5, 6], [7, 8]]])])
     about = {b"ARROW:extension:name": b"datasets.features.features.Array2DExtensionType"}
 
