@@ -593,14 +593,14 @@ static void take_output(struct leat_device_batch *t, struct leat_batch *b, size_
         b->buffers[o] = NULL;
 }
 
-/* Waits for the card to decode its photos. An error: it found a fault in one, whose bytes have changed since
- * leat_card_check. */
+/* Waits for the card to decode its photos, if there are any among the pixels. An error: it found a fault in one, whose
+ * bytes have changed since leat_card_check. */
 static int check_photos(const struct leat_device_batches *d, const struct leat_device_batch *t,
                         const struct leat_batch *b, struct leat_error *error)
 {
     for (size_t o = 0; o < d->n_outputs; o++) {
         uint64_t row;
-        if (!d->outputs[o].late || !t->parts[o].made)
+        if (!d->outputs[o].late || !t->parts[o].made || !leat_device_photos_count(&t->parts[o].photos))
             continue;
         const leat_cu_result code = d->card->cuda->cuEventSynchronize(t->ready);
         if (code)

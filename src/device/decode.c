@@ -123,7 +123,7 @@ int leat_device_photos_decode(struct leat_device_photos *p, struct leat_device_m
         };
         rc = leat_photos_launch(m->card, nvrtc, &a, stream, error);
     }
-    if (!rc && !code)
+    if (!rc && !code && leat_device_photos_count(p))
         code = cuda->cuMemcpyDtoHAsync_v2(p->faults, told->at + faults_at(p->n), 4 * p->n, stream);
     leat_device_buffer_release(told);
     leat_device_buffer_release(scratch);

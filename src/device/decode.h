@@ -30,7 +30,7 @@ int leat_device_photos_decode(struct leat_device_photos *photos, struct leat_dev
 uint64_t leat_device_photos_count(const struct leat_device_photos *photos);
 /* Height and width of the pixels. */
 void leat_device_photos_size(const struct leat_device_photos *photos, uint64_t *height, uint64_t *width);
-/* Once that is done: DECODE, with the row of the first photo that makes no sense. */
+/* Once that is done, if the card decodes any: DECODE, with the row of the first photo that makes no sense. */
 int leat_device_photos_check(const struct leat_device_photos *photos, uint64_t *row, struct leat_error *error);
 /* The card was entered. */
 void leat_device_photos_free(struct leat_device_photos *photos, const struct leat_cuda *cuda);

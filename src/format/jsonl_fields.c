@@ -236,7 +236,7 @@ static int type_of(struct make *m, uint32_t node, const char *name, bool below, 
     } else if (types & BIT(STR)) {
         f->kind = LEAT_KIND_STR;
         f->dtype = LEAT_U8;
-    } else if (types & LISTS && !(types & BIT(LIST)) && types != BIT(EMPTY_LIST) &&
+    } else if (types & LISTS && !(types & BIT(LIST)) && (m->rounds || types != BIT(EMPTY_LIST)) &&
                !(types & BIT(BOOLS) && types & (BIT(INTS) | BIT(UINTS) | BIT(FLOATS)))) {
         if (types & BIT(UINTS) && p->integers & LEAT_INTEGERS_BELOW)
             return two_signs(m, node, name);

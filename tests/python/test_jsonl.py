@@ -485,6 +485,7 @@ def test_integers_that_float64_does_not_hold_are_not_rounded_beside_floats(tmp_p
     found = leat.open(words, fields={"z": floats, "y": None})
     assert found.schema["z"].dtype == "float64" and [s["z"].tolist() for s in found] == [[1.0, 2.0], []]
     assert found[0]["z"].dtype == np.float64
+    assert [s["e"].tolist() for s in leat.open(words, fields={"e": floats})] == [[], []]
     with pytest.raises(leat.InvalidError, match="not float64"):
         leat.open(words, fields={"z": "float64"})
     path = write(tmp_path / "d.jsonl", '{"x": 9007199254740992}', '{"x": -9223372036854775808}', '{"x": 1e3}')
