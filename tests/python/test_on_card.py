@@ -113,6 +113,7 @@ def test_blocks_of_jpegs_travel_if_they_are_fewer_bytes_than_pixels(driver: Path
 def test_a_loader_reads_the_first_photo_as_it_opens_and_can_be_interrupted_there(driver: Path, pressed: bool) -> None:
     class Source:
         fields: Any = {"image": "image"}
+
         def __init__(self) -> None:
             self.read_of: list[int] = []
 
@@ -372,6 +373,30 @@ def test_images_of_open_size_are_copied_before_their_memory_is_used_again(driver
         finally:
             state.later, state.slow_ms = False, 0
         assert all(torch.equal(a, b) for a, b in zip(seen, wanted, strict=True))
+
+
+def test_batches_of_pixels_alone_among_those_of_photos_are_copied_before_their_memory_is_used_again(
+    driver: Path, tmp_path: Path
+) -> None:
+    with leat.Writer(tmp_path / "p.leat", {"image": "image"}) as w:
+        for i in range(48):
+            smooth = np.full((60, 70, 3), 5 * i, np.uint8)
+            w.add(image=save(smooth, "JPEG", progressive=i % 16 >= 4))
+    ds, chain = leat.open(tmp_path / "p.leat"), [ops.Decode(), ops.CenterCrop(50), ops.Normalize(MEAN, STD)]
+    options: dict[str, Any] = {"batch_size": 4, "outputs": {"image": chain}}
+    wanted = [batch["image"].clone() for batch in leat.Loader(ds, **options)]
+    library, state = standin(driver)
+    for prefetch in (0, 2):
+        there = leat.Loader(ds, **options, device="cuda", prefetch=prefetch, epochs=2)
+        state.later, state.slow_ms = True, 20
+        try:
+            seen = [batch["image"] for _ in range(2) for batch in there]
+            assert there.stats()["device"]["photos"] == 24
+            there.close()
+            done(library)
+        finally:
+            state.later, state.slow_ms = False, 0
+        assert all(torch.equal(a, b) for a, b in zip(seen, wanted * 2, strict=True))
 
 
 def test_after_an_error_the_next_photos_wait_until_the_card_has_what_it_was_sent(driver: Path, fast: Any) -> None:
