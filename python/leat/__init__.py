@@ -12,6 +12,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from . import _leat, errors
+from . import importing as importing  # forks wait for it
 from .errors import BrokenSampleError as BrokenSampleError
 from .errors import BudgetError as BudgetError
 from .errors import BusyError as BusyError

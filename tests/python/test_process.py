@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cli_support import Started
-from process_support import PATIENCE, eventually
+from process_support import PATIENCE, Process, eventually
 from script_support import python
 
 import leat
@@ -406,6 +406,35 @@ def in_child(work: Any) -> str:
     return found
 
 
+def fork_within_an_import(pipe: Any) -> None:
+    from importlib.machinery import PathFinder
+
+    begun, forks = threading.Event(), threading.Event()
+
+    class Slow:
+        def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+            if name == "leat.text.chat":
+                begun.set()
+                forks.wait()
+            return PathFinder.find_spec(name, path, target)
+
+    assert "leat.text.chat" not in sys.modules
+    sys.meta_path.insert(0, Slow())  # type: ignore[arg-type]
+    thread = threading.Thread(target=lambda: leat.Chat)
+    thread.start()
+    begun.wait()
+    os.register_at_fork(before=forks.set)  # is called before those that were registered earlier
+    pipe.send(in_child(lambda: signal.alarm(int(PATIENCE // 2)) or leat.Chat.__name__))
+    thread.join()
+    pipe.recv()
+
+
+def test_a_fork_waits_for_a_module_that_another_thread_imports() -> None:
+    process = Process(fork_within_an_import)
+    assert process.answer() == "'Chat'"  # of the child; one that hangs ends by its alarm, and says nothing
+    process.end()
+
+
 def test_a_loader_used_after_fork_is_a_clear_error(records: Path) -> None:
     loader = leat.Loader(leat.open(records), 7, framework="numpy")
     it = iter(loader)
@@ -448,7 +477,7 @@ def test_a_writer_dropped_in_a_child_waits_for_no_thread_of_its_parent(tmp_path:
     writers, n = [leat.Writer(tmp_path / "a.leat", {"n": "int64"}, num_threads=1)], 70_000
 
     def work() -> None:
-        signal.alarm(int(PATIENCE))
+        signal.alarm(int(PATIENCE // 2))
         writers.clear()
 
     writers[0].write_batch({"n": np.arange(n)})  # more than a group has, so that a thread writes one

@@ -192,4 +192,11 @@ MUTATIONS = [
         '"source_id": "a source"}',
         ("py:test_convert.py",),
     ),
+    Mutation(
+        "a fork waits for no import of another thread",
+        "python/leat/importing.py",
+        "    while _is_imported_elsewhere() and time.monotonic() < end:\n",
+        "    while time.monotonic() > end:\n",
+        ("py:test_process.py::test_a_fork_waits_for_a_module_that_another_thread_imports",),
+    ),
 ]
