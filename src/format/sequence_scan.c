@@ -48,6 +48,7 @@ struct leat_sequence_scan {
     bool opens;             /* the next byte begins a line */
     bool text_opens, blank; /* the line has no residue so far; it has some, and white space behind them */
     uint64_t at, line;      /* the next byte; the number of its line */
+    uint64_t marked;        /* bytes of the mark that the file begins with */
     struct leat_sequence_record record;
     uint64_t record_line, total;
     uint8_t *header;
@@ -340,9 +341,12 @@ int leat_sequence_scan_push(struct leat_sequence_scan *s, const uint8_t *bytes, 
 {
     const uint8_t *p = bytes, *const end = bytes + n;
     int rc = leat_io_interrupted() ? leat_fail(error, LEAT_E_CANCELLED, "reading %s was stopped", s->path) : LEAT_OK;
-    if (!s->at && n >= 3 && !memcmp(p, "\xef\xbb\xbf", 3)) { /* UTF-8's mark, of Windows' tools */
-        p += 3;
-        s->at = 3;
+    static const uint8_t mark[] = {0xef, 0xbb, 0xbf}; /* UTF-8's, of Windows' tools */
+    for (; p < end && s->marked == s->at && s->at < sizeof mark && *p == mark[s->at]; p++)
+        s->marked = ++s->at;
+    if (!rc && p < end && s->marked == s->at && s->at && s->at < sizeof mark) { /* no mark */
+        s->at = 0;
+        rc = begin_line(s, *mark, error);
     }
     while (p < end && !rc) {
         if (s->opens && (rc = begin_line(s, *p, error)))
