@@ -1,5 +1,5 @@
 /*
- * What a photo costs the processor where a card makes its pixels, beside pixels that the processor makes: one core,
+ * The processor's time for a photo of which a card makes the pixels, beside pixels that the processor makes: one core,
  * random-resized crops of 224 and flips, the ways in turns, by this thread's own clock. Built by hand, against a build
  * of the library:
  *

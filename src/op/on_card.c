@@ -54,14 +54,14 @@ static bool card_view(const struct leat_view *from, struct leat_card_view *to)
     return !from->padded && w->w == v->w && w->h == v->h;
 }
 
-/* What a card gets of a row: the photo, and its bytes, which lie in the form that is stored, or in the packer. */
+/* A row as a card gets it: the photo, and its bytes, which lie in the form that is stored, or in the packer. */
 struct on_card {
     struct leat_card_photo photo;
     struct leat_card_source source;
     const uint8_t *packed; /* or NULL */
 };
 
-/* What a card is to do for a photo of this size; whether it can. */
+/* The work of a card for a photo of this size; whether it can do it. */
 static bool wanted(const struct leat_compiled *c, const struct leat_stage_work *work, const struct leat_row *row,
                    uint32_t width, uint32_t height, struct leat_card_view *to)
 {

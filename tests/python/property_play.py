@@ -304,6 +304,12 @@ def rows_only(op: list[Any]) -> list[Any]:
     return [event[:2] for event in op if event[0] in ("batch", "error")]
 
 
+def rest_of(case: Case, world: World, first: int) -> list[list[Any]]:
+    """The program from operation `first` on, as far as a state says how it goes on."""
+    ops = case.program[first:]
+    return [rows_only(list(world.play(op))) for op in (ops if lasting(case) else ops[:1])]
+
+
 def continued(case: Case, state: bytes, first: int) -> list[list[Any]] | str:
     """The rest of the program from operation `first` on, of which the state is, in a new world with other seeds."""
     resume = case.resume
@@ -311,12 +317,7 @@ def continued(case: Case, state: bytes, first: int) -> list[list[Any]] | str:
     world = World(case, leat.DataLoader, seed=case.seed + 77, workers=resume.workers)
     try:
         world.loader.load_state_dict(json.loads(state) if resume.json else pickle.loads(state))
-        found = []
-        for i, op in enumerate(case.program[first:]):
-            if i and not lasting(case):
-                break
-            found.append(rows_only(list(world.play(op))))
-        return found
+        return rest_of(case, world, first)
     except leat.StateError as e:
         return f"StateError: {e}"
     finally:
@@ -340,12 +341,7 @@ def gone_back(case: Case, world: World, state: bytes, first: int) -> list[list[A
             else:
                 list(world.play(op))
         load(state)
-        found = []
-        for i, op in enumerate(case.program[first:]):
-            if i and not lasting(case):
-                break
-            found.append(rows_only(list(world.play(op))))
-        return found
+        return rest_of(case, world, first)
     except leat.StateError as e:
         return f"StateError: {e}"
 

@@ -1,4 +1,4 @@
-"""What a training repeats for weeks leaves nothing behind."""
+"""Steps that a training repeats for weeks leave nothing behind."""
 
 from __future__ import annotations
 

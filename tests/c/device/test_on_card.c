@@ -290,8 +290,8 @@ static void close_both(struct both *b)
     }
 }
 
-/* What was found out of a row, the same by both: its error, health and row index, or the pixels. *card: a card makes
- * them. */
+/* Makes a row by both, which have to find out the same: its error, health and row index, or the pixels. *card: a card
+ * makes them. */
 static int try_both(struct both *b, const struct value *v, bool scan, uint64_t key, enum leat_health *health,
                     size_t *index, bool *card)
 {
