@@ -382,7 +382,8 @@ def test_workers_killed_from_outside_at_any_time_lose_no_row() -> None:
             found += numbers.tolist()
             running = sorted(set(pids.tolist()) & set(loader.stats()["pids"]))
             if k % 5 == 2 and running:
-                os.kill(dice.choice(running), dice.choice([signal.SIGKILL, signal.SIGTERM]))
+                with contextlib.suppress(ProcessLookupError):  # one killed before, whose place nobody has needed since
+                    os.kill(dice.choice(running), dice.choice([signal.SIGKILL, signal.SIGTERM]))
         assert found == list(range(300))
     assert loader.stats()["replaced"]
 
