@@ -34,7 +34,7 @@ PYTHON = [
     {"data", "text"},
     {"functions", "genes", "ops", "program", "presets"},
     {"workers"},
-    {"device", "feedback", "mixtures", "packs", "privacy", "sharing", "stores"},
+    {"device", "feedback", "mixtures", "packs", "privacy", "sampling", "sharing", "stores"},
     {"loading"},
     {"accelerate", "batch_size", "commands", "lightning", "ports", "ray", "torch"},
 ]

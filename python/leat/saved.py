@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from .errors import Error, InvalidError, NoStateError, RangeError, StateError
 
@@ -44,6 +44,11 @@ def damage_is_said(what: str = "the state") -> Iterator[None]:
         raise StateError(f"{what} is damaged: it cannot be read ({e!r:.120})") from e
 
 
+def damaged(name: str, value: Any) -> NoReturn:
+    """Raises the StateError of a part that no state has like this."""
+    raise StateError(f"the state is damaged: {name!r} cannot be {value!r:.60}")
+
+
 def part(state: Mapping[str, Any], name: str, kind: type[Any] = dict, default: Any = None) -> Any:
     """A part of a state: one of another type is no missing one.
 
@@ -54,7 +59,7 @@ def part(state: Mapping[str, Any], name: str, kind: type[Any] = dict, default: A
         return default
     found = state[name]
     if not isinstance(found, kind) or (isinstance(found, bool) and kind is not bool):
-        raise StateError(f"the state is damaged: {name!r} cannot be {found!r:.60}")
+        damaged(name, found)
     return found
 
 
@@ -77,7 +82,7 @@ def pair(state: Mapping[str, Any], name: str) -> tuple[int, int]:
     """
     found = needed(state, name, list)
     if len(found) != 2 or not all(is_number(each) for each in found):
-        raise StateError(f"the state is damaged: {name!r} cannot be {found!r:.60}")
+        damaged(name, found)
     return found[0], found[1]
 
 

@@ -59,11 +59,19 @@ def _tokens(folder: Path) -> leat.Loader:
     return leat.Loader(leat.open(folder / "tokens.leat"), shuffle=True, framework="numpy", **options)
 
 
+def _sampled(folder: Path) -> leat.Loader:
+    pytest.importorskip("torch")  # which a state of a sampler needs
+    from sampler_kinds import SAMPLERS
+
+    return _samples(folder, shuffle=False, sampler=SAMPLERS["its own generator"](103))
+
+
 LOADERS: dict[str, Callable[[Path], Any]] = {
     "shuffled": _samples,
     "a rank of three": lambda folder: _samples(folder, rank=1, world_size=3),
     "blocks": lambda folder: _samples(folder, shuffle=leat.Blocks(5)),
     "weighted": lambda folder: _samples(folder, shuffle=False, sampler=leat.Weighted(np.arange(103) + 1.0, 50)),
+    "a sampler": _sampled,
     "a function": lambda folder: _samples(folder, outputs={"x": [ops.Map(_doubled)]}),
     "feedback": lambda folder: _samples(folder, batch_size=20, feedback=leat.TopFraction(0.5)),
     "a mixture": lambda folder: leat.Loader(_mix(folder), 8, shuffle=True, seed=3, framework="numpy"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 import json
 import pickle
@@ -573,6 +574,10 @@ def test_without_replacement_nothing_is_drawn_twice(records: Path) -> None:
     assert len(got) == len(set(got)) == 60
 
 
+#: what a state puts back of a Sampler that was read once; without torch a state has nothing of one
+READS = 1 if importlib.util.find_spec("torch") else 0
+
+
 class Sampler:
     """As PyTorch's: read after iter(), a different list each time."""
 
@@ -611,8 +616,8 @@ def test_a_sampler_resumes_in_mid_epoch_with_the_list_it_began_with(records: Pat
     other = Sampler(100)
     again = loader(records, 30, sampler=other)
     again.load_state_dict(json.loads(json.dumps(made.state_dict())))
-    assert flat(again) == np.random.default_rng(1).permutation(100).tolist()[30:] and other.reads == 0
-    assert flat(again) == np.random.default_rng(1).permutation(100).tolist() and other.reads == 1
+    assert flat(again) == np.random.default_rng(1).permutation(100).tolist()[30:] and other.reads == READS
+    assert flat(again) == np.random.default_rng(READS + 1).permutation(100).tolist() and other.reads == READS + 1
 
 
 @pytest.fixture(scope="module")
@@ -633,7 +638,7 @@ def test_a_large_list_of_a_sampler_is_kept_in_log_dir(many: Path, tmp_path: Path
     other.reads = 7
     again = loader(many, 3000, sampler=other, log_dir=tmp_path)
     again.load_state_dict(state)
-    assert flat(again) == np.random.default_rng(1).permutation(20000).tolist()[3000:] and other.reads == 7
+    assert flat(again) == np.random.default_rng(1).permutation(20000).tolist()[3000:] and other.reads == (READS or 7)
 
 
 def test_without_log_dir_a_sampler_that_gives_the_same_list_again_resumes(many: Path) -> None:
@@ -662,9 +667,8 @@ def test_a_large_list_is_not_needed_between_epochs(many: Path) -> None:
     again = loader(many, 10000, sampler=other)
     again.load_state_dict(made.state_dict())
     batches = list(again)
-    assert [b.epoch for b in batches] == [1, 1] and flat(batches) == np.random.default_rng(8).permutation(
-        20000
-    ).tolist()
+    assert [b.epoch for b in batches] == [1, 1]
+    assert flat(batches) == np.random.default_rng(1 + (READS or 7)).permutation(20000).tolist()
 
 
 def test_a_distributed_sampler_is_an_error(records: Path) -> None:

@@ -39,6 +39,7 @@ PYTHON = {
     "include": "loader native",
     "cli": "cli_*",
     "python/src": "loader batch writer dataset transport",
+    "python/leat/sampling": "sampler_states dataloader_state dataloader_samplers",
     "python/leat/torch": "dataloader_state dataloader_samplers dataloader_workers dataloader_iterable dataloader_own",
     "python/leat/workers": "transport feed process dataloader_workers dataloader_robust",
     "python/leat/loading": "loader batch batch_size ragged thd buckets batch_cost mesh docs",

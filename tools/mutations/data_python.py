@@ -209,8 +209,6 @@ MUTATIONS = [
         "python/leat/data/arrow_values.py",
         "wrong = wrong or bool((np.diff(ends) != n).any())",
         "wrong = wrong or bool((np.diff(ends) > n).any())",
-        (
-            "py:test_hugging_face.py::test_arrays_may_be_filled_and_others_than_their_shape_are_an_error",
-        ),
+        ("py:test_hugging_face.py::test_arrays_may_be_filled_and_others_than_their_shape_are_an_error",),
     ),
 ]

@@ -28,7 +28,7 @@ MUTATIONS = [
     ),
     Mutation(
         "the state of a sampler is not saved at an epoch's end",
-        "python/leat/torch/reading.py",
+        "python/leat/sampling/known.py",
         '            found["sampler"] = self.stateful.state_dict()\n',
         "            pass\n",
         ("property:resume in process",),
@@ -61,17 +61,24 @@ MUTATIONS = [
         "draws",
     ),
     Mutation(
+        "a list that is read for a state is that of the sampler as it is now",
+        "python/leat/loading/states.py",
+        '                    sampled.go_back(told.get("again", told))\n',
+        "                    sampled.go_back(told)\n",
+        ("py:test_sampler_states.py::test_any_state_is_gone_on_from_in_a_new_loader_and_in_the_one_that_took_it",),
+    ),
+    Mutation(
         "generators inside samplers are not found",
-        "python/leat/torch/generators.py",
+        "python/leat/sampling/generators.py",
         "    return found | dict(inside)\n",
         "    return found\n",
         ("property:resume in process",),
     ),
     Mutation(
         "a sampler's own count of epochs is lost",
-        "python/leat/torch/reading.py",
-        '            set_attributes(self.loader, attributes, None if "count" in saved else False)\n',
-        "",
+        "python/leat/sampling/known.py",
+        "            set_attributes(self.loader, attributes, told)\n",
+        "            pass\n",
         ("property:resume in process",),
     ),
     Mutation(

@@ -38,6 +38,7 @@ class Deciding(Steering):
     _distributed: bool
     _opened_global: int
     _options: dict[str, Any]
+    _sampled: Any
     _sampler: Any
     _tail: str
     _leads: Callable[[], bool]
@@ -390,7 +391,7 @@ class Deciding(Steering):
         given again: the sampler may have drawn it.
         """
         if self._unread is None:
-            self._unread = self._shared(lambda: self._positions(list(self._sampler)))
+            self._unread = self._shared(lambda: self._positions(self._sampled.read()))
         return self._unread
 
     def _find_rows(self, state: Mapping[str, Any], lists: Mapping[str, Any]) -> dict[str, Array]:

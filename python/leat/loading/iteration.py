@@ -84,16 +84,22 @@ class Taking(Deciding, Reader):
         positions = self._read_list()
         self._unread = None
         self._core.set_positions(positions)
+        self._sampled.begins(self._core.next_start()[0])
         self._decisions.take(self._core)
-        if self._log_dir is not None and (not self._distributed or ranks.leads()):
-            for entry in lists_elsewhere(self.state_dict()):
+        if self._log_dir is not None and self._reads_sampler:
+            for entry in lists_elsewhere(self._plain_state()):
                 save_list(self._log_dir, entry["hash"], positions)
+
+    @property
+    def _reads_sampler(self) -> bool:
+        """Whether it is this process that asks the sampler, whose lists all ranks of torch.distributed have."""
+        return not self._distributed or ranks.leads()
 
     def _shared(self, make: Callable[[], np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
         """The result of `make`, which only rank 0 calls where torch.distributed is initialised."""
         if not self._distributed:
             return make()
-        if not ranks.leads():
+        if not self._reads_sampler:
             return ranks.broadcast(None)
         try:
             positions = make()
@@ -130,6 +136,8 @@ class Taking(Deciding, Reader):
             self._unread = None
         if self._drops(epoch):
             self._resuming = False
+            if self._sampled is not None:
+                self._sampled.begins(None)
 
     def _asked(self, function: Callable[..., Any], epoch: Callable[[], int]) -> Callable[..., Any]:
         """A function of the engine's that makes batches of an epoch, which may need functions of the program."""

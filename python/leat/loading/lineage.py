@@ -245,7 +245,9 @@ class Lineage:
     def decisions(self, state: Mapping[str, Any]) -> Any:
         """The decisions that the order follows from: a state without its position, reports and counters, so that it is
         the same one for all steps between two decisions."""
-        left = {n: v for n, v in state.items() if n not in ("feedback", "counters", "counters_of", "received")}
+        left = {
+            n: v for n, v in state.items() if n not in ("feedback", "counters", "counters_of", "sampler", "received")
+        }
         if "received" in state:
             left["state"] = 1  # as in order, where no rows were received beyond the position
         folded = [entry for entry in state["log"][1:2] if entry["kind"] == "folded"]

@@ -18,6 +18,7 @@ from ..mixtures.mixing import Mix, source_options
 from ..mixtures.schedule import Schedule
 from ..privacy import RunningArgmax, TreeCounter
 from ..program import Outputs, entries
+from ..sampling.sampled import Sampled
 from ..sharing.job import job_core
 from ..stores.store import Store
 from . import html, on_card, opening
@@ -242,6 +243,7 @@ class Loader(Planning):
         marks, looks = on_error != "raise", in_order and share is None
         self._form = opening.form_of(rows, self._entries, framework, stores, seed, marks, looks)
         self._order_of, arrays, self._sampler = order_of(self.dataset, shuffle, sampler)
+        self._sampled = None if self._sampler is None else Sampled(self.dataset, self._sampler)
         follows = {**asked, "dataset": dataset, "outputs": outputs, "shuffle": shuffle, "seed": seed, "tail": tail}
         follows |= {"sampler": arrays.get("positions", sampler), "on_error": on_error, "rank": self.rank}
         follows |= {"world_size": self.world_size, "framework": self._form.framework}

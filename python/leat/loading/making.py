@@ -16,6 +16,7 @@ from ..errors import ChangedError, InvalidError, StateError, UnsupportedError
 from ..feedback.lists import load_list
 from ..mixtures.logs import lists_elsewhere
 from ..program import program_from_json
+from ..sampling.sampled import Elsewhere
 from ..saved import damage_is_said, is_number
 from .batch import Batch
 from .lineage import COSTED, OPTIONS, PROMPTED, VERSION, Folder, value_of
@@ -208,13 +209,6 @@ def _outputs(plain: Any, folder: Folder) -> tuple[Any, bytes | None]:
     return None, folder.take(plain["pickled"])
 
 
-class _Elsewhere:
-    """In the place of a Sampler, whose lists come with the decisions."""
-
-    def __iter__(self) -> Any:
-        raise InvalidError("the list of this epoch is not known where its rows are made")
-
-
 def _order(plain: dict[str, Any], folder: Folder) -> dict[str, Any]:
     if "blocks" in plain:
         return {"shuffle": Blocks(plain["blocks"], plain.get("window"))}
@@ -222,7 +216,7 @@ def _order(plain: dict[str, Any], folder: Folder) -> dict[str, Any]:
         return {"sampler": Weighted(value_of(plain["weights"], folder), plain["n"], plain["again"])}
     if "positions" in plain:
         return {"sampler": value_of(plain["positions"], folder)}
-    return {"sampler": _Elsewhere()} if "sampler" in plain else {"shuffle": plain["shuffle"]}
+    return {"sampler": Elsewhere()} if "sampler" in plain else {"shuffle": plain["shuffle"]}
 
 
 def _decide(loader: Loader, state: dict[str, Any], log_dir: str | None) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ..errors import StateError
 from ..feedback.table import Array
-from ..mixtures.logs import is_within, place_of
+from ..mixtures.logs import is_within, lists_elsewhere, place_of
 from ..saved import damage_is_said, pair, part, plain
 from .iteration import Taking
 from .samplers import LIST, positions_of
@@ -35,9 +36,14 @@ class Stateful(Taking):
 
         Without `in_order`, a state that is taken within an epoch on several ranks fits only the rank that took it, and
         so does one with `counters=`, which count what the rank consumed. Save the state of each rank.
+        The values of a PyTorch ``Sampler`` with a ``state_dict`` of its own are in it as that gave them.
         """
         state = self._plain_state()
         self._deciding_state(state)
+        if self._sampled is not None and self._reads_sampler:
+            again = self._log_dir is None and is_within(state) and bool(lists_elsewhere(state))
+            if (told := self._sampled.state(state["at"], again)) is not None:
+                state["sampler"] = told
         if self._counters:
             state["counters"] = {name: counter.state_dict() for name, counter in self._counters.items()}
             state["counters_of"] = [self.rank, self.world_size]
@@ -71,14 +77,17 @@ class Stateful(Taking):
         >>> next(iter(again)).ids[0].item()
         32
         """
-        found = plain(state)
+        found, of_sampler = state, None
+        if isinstance(state, Mapping):  # what a sampler says of itself may be no JSON
+            found = {name: value for name, value in state.items() if name != "sampler"}
+            of_sampler = state.get("sampler")
+        found = plain(found)
         with damage_is_said():
             prepared = self._prepare(found)
-        lists = prepared.lists if self._sampler is None else self._find_lists(found)
-        with damage_is_said():
+        with self._sampler_of(of_sampler, found) as listed, damage_is_said():
             steered = None if self._mixture is None else self._mixture.prepared(prepared.beside, place_of(found))
             try:
-                self._load(found, lists)
+                self._load(found, prepared.lists + listed)
             except BaseException:
                 if steered is not None:
                     steered.put_back()
@@ -94,6 +103,34 @@ class Stateful(Taking):
             take()
         self._resuming = self._sampler is not None and is_within(found)
         self._loaded, self._moved = True, False
+
+    @contextlib.contextmanager
+    def _sampler_of(self, saved: Any, state: dict[str, Any]) -> Iterator[list[Array]]:
+        """Puts the sampler where a state has it, and back if the state is refused within. Gives the lists of positions
+        of which the state has the hash alone.
+        """
+        sampled = self._sampled
+        if sampled is None:
+            yield []
+            return
+        put_back, unread = sampled.unless_refused(), self._unread
+        try:
+            with damage_is_said():
+                told = sampled.checked(saved)
+                if told is not None and self._reads_sampler:
+                    sampled.go_back(told.get("again", told))
+            if told is not None or self._distributed:  # the same on all ranks, which may have states of their own
+                self._unread = None
+            lists = self._find_lists(state)
+            if told is not None and "again" in told and self._reads_sampler:
+                if self._unread is None:
+                    sampled.read()  # to know how it was before the list, which is known
+                sampled.go_back(told)
+            yield lists
+        except BaseException:
+            if put_back() or self._distributed:  # else it may have drawn the list, which is that of the next epoch then
+                self._unread = unread
+            raise
 
     def _prepare(self, state: dict[str, Any]) -> Prepared:
         """Checks all that the library knows nothing of, and takes it out of a state. Nothing changes."""

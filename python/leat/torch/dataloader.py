@@ -21,13 +21,13 @@ from torch.utils.data.dataloader import _DatasetKind
 from .. import check
 from ..data.dataset import Dataset as Samples
 from ..errors import StateError
+from ..sampling.generators import set_attributes
+from ..sampling.known import Watch
 from ..workers.loop import kept_generators
 from .adapting import first_workers
-from .generators import set_attributes
 from .iteration import Iteration
 from .order import Order, Shuffled, before_first, told_of_epochs
 from .position import Position
-from .reading import Watch
 from .state import VERSION, checked
 
 _TORCH_ARGUMENTS = frozenset(inspect.signature(torch.utils.data.DataLoader.__init__).parameters)

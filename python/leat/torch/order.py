@@ -16,10 +16,11 @@ import torch
 from torch.utils.data import RandomSampler, SequentialSampler
 
 from .. import _leat
+from ..sampling.generators import set_state, state_of
+from ..sampling.known import Known
 from ..workers.feed import Planned
 from ..workers.loop import ITER, ROWS
-from .generators import set_state, state_of
-from .reading import Known, Reading
+from .reading import Reading
 
 _SHUFFLED_AT_ONCE = 4096
 _SHARE = 0x5348

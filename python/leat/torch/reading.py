@@ -22,34 +22,17 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import (
-    BatchSampler,
-    RandomSampler,
-    SequentialSampler,
-    SubsetRandomSampler,
-    WeightedRandomSampler,
-)
-from torch.utils.data.distributed import DistributedSampler
+from torch.utils.data import BatchSampler, RandomSampler
 
 from .. import ranks
 from ..errors import StateError
+from ..sampling.generators import GLOBAL, mark, set_state, state_of
+from ..sampling.known import AT_ONCE, Known
 from ..workers.feed import Planned
 from ..workers.loop import ROWS, WHOLE
-from .generators import (
-    GLOBAL,
-    attributes_in,
-    generators_in,
-    mark,
-    objects_in,
-    set_attributes,
-    set_state,
-    state_of,
-)
 
 _NUMBERS = {int, np.int64, np.int32, np.int16, np.int8, np.uint8, np.uint16, np.uint32}
 _PLAIN = (*_NUMBERS, float, str, bytes, bool, type(None))
-#: PyTorch's samplers whose batches follow from their draws before the first one
-_AT_ONCE = {SequentialSampler, SubsetRandomSampler, WeightedRandomSampler, DistributedSampler, list, tuple, range}
 _OTHERS_AT_ONCE = {("leat.torch.order", "Shuffled"), ("accelerate.data_loader", "SeedableRandomSampler")}
 _WATCHED, _SOMETIMES = 16, 16  # reads at which draws are looked for: the first ones, and every 16th
 
@@ -69,66 +52,7 @@ def draws_at_once(source: Any) -> bool:
     found: Any = innermost(source)
     if type(found) is RandomSampler:  # from a generator that it is given it draws at its end, too
         return found.generator is None
-    return type(found) in _AT_ONCE or (type(found).__module__, type(found).__name__) in _OTHERS_AT_ONCE
-
-
-class Watch:
-    """The known facts of a loader's sampler beyond one epoch."""
-
-    def __init__(self, loader: Any) -> None:
-        self.attributes = attributes_in(loader)  # when the loader was made
-        self.changed: set[str] = set()  # those that differ, or differed when a state was taken
-        self.drawn: set[str] = set()  # global generators that the sampler drew from, in any epoch
-        self.warned = False
-
-    def now(self, loader: Any) -> dict[str, Any]:
-        """The attributes that have changed since the loader was made."""
-        found = attributes_in(loader)
-        self.changed |= {
-            name for name, value in found.items() if name not in self.attributes or self.attributes[name] != value
-        }
-        return {name: found[name] for name in sorted(self.changed) if name in found}
-
-    def changed_since(self, loader: Any) -> dict[str, Any]:
-        """The attributes that differ now, as they were when the loader was made."""
-        now = attributes_in(loader)
-        return {name: value for name, value in self.attributes.items() if name in now and now[name] != value}
-
-
-class Known:
-    """The sampler of a loader, and what is known of it: generators that it may draw from, and states inside it."""
-
-    def __init__(self, loader: Any) -> None:
-        self.loader, self.watch = loader, loader._watch
-        self.source = source = loader._index_sampler
-        whole = type(source) is BatchSampler
-        self.sampler = sampler = source.sampler if whole else source
-        self.theirs = type(sampler) in _AT_ONCE or (
-            type(sampler) is RandomSampler
-            and (
-                sampler.generator is None or not (sampler.replacement or sampler.num_samples > len(sampler.data_source))
-            )
-        )
-        self.stateful = next((s for s in ((source, sampler) if whole else (source,)) if hasattr(s, "state_dict")), None)
-        self.seeded = self.theirs and type(sampler) is RandomSampler and sampler.generator is None
-        self.generators = {} if self.seeded else generators_in(loader)
-        if self.theirs:
-            self.generators = {n: g for n, g in self.generators.items() if n not in ("random", "numpy")}
-        inside = [] if self.theirs or self.stateful is not None else objects_in(loader)
-        self.inner = {path: each for path, each in inside if each is not source and hasattr(each, "state_dict")
-                      and hasattr(each, "load_state_dict")}  # fmt: skip
-
-    def between(self) -> dict[str, Any]:
-        """The data that another process needs to read the epoch that begins next."""
-        held = self.generators.keys() - {*GLOBAL, "generator"} | (set() if self.theirs else self.watch.drawn)
-        found: dict[str, Any] = {
-            "now": {name: state_of(self.generators[name]) for name in sorted(held)},
-            "attributes": {} if self.theirs else self.watch.now(self.loader),
-            "inner": {path: each.state_dict() for path, each in self.inner.items()},
-        }
-        if self.stateful is not None:
-            found["sampler"] = self.stateful.state_dict()
-        return {name: value for name, value in found.items() if value}
+    return type(found) in AT_ONCE or (type(found).__module__, type(found).__name__) in _OTHERS_AT_ONCE
 
 
 class Reading(Known, Iterator[Planned]):
@@ -156,7 +80,6 @@ class Reading(Known, Iterator[Planned]):
         self.last: dict[str, Any] = {}  # marks after a draw
         self.again: set[str] = set()  # generators that were drawn from more than once
         self.disturbed = False  # others drew from one of these in between
-        self.restored: set[str] = set()  # generators that the sampler's own state has put back
         self._begin(saved if saved is not None else {})
 
     @property
@@ -280,29 +203,15 @@ class Reading(Known, Iterator[Planned]):
 
     def _begin(self, saved: dict[str, Any]) -> None:
         """Begins to iterate over the sampler, with everything as it was when the saved epoch began."""
-        attributes = saved.get("attributes", {})
-        self.watch.changed |= attributes.keys()
-        if "count" in saved and not self.theirs:  # others were as when the loader was made; they may have changed since
-            attributes = self.watch.changed_since(self.loader) | attributes
-        if attributes:
-            # between epochs, a sampler that is told its epoch may have been told it since the state was loaded
-            set_attributes(self.loader, attributes, None if "count" in saved else False)
-        for path, state in saved.get("inner", {}).items():
-            if path in self.inner:
-                self.inner[path].load_state_dict(state)
-        sampler = saved.get("sampler")
-        if self.stateful is not None and sampler is not None:
-            before = {name: mark(generator) for name, generator in self.generators.items()}
-            self.stateful.load_state_dict(sampler)
-            self.restored = {name for name, marked in before.items() if mark(self.generators[name]) != marked}
         draws = saved.get("draws", {})
-        for name, state in saved.get("now", {}).items():
-            if name not in draws or "count" not in saved:
-                self._set(name, state)
+        known = "count" in saved
+        # between epochs, a sampler that is told its epoch may have been told it since the state was loaded
+        self.put_back(saved, known and not self.theirs, None if known else False, draws if known else ())
         self.attributes = {} if self.theirs else self.watch.now(self.loader)
         self.inside = {path: copy.deepcopy(each.state_dict()) for path, each in self.inner.items()}
         # of the sampler as it was before the first read
-        began = copy.deepcopy(self.stateful.state_dict()) if sampler is None and self.stateful is not None else sampler
+        began = saved.get("sampler")
+        began = copy.deepcopy(self.stateful.state_dict()) if began is None and self.stateful is not None else began
         self.began = (began, None, saved.get("row", 0))
         self.begun = 0
         self.iterate(-2)
@@ -403,10 +312,6 @@ class Reading(Known, Iterator[Planned]):
         for name, draw in (self.saved or {}).get("draws", {}).items():
             if draw["at"] == at:
                 self._set(name, draw["state"])
-
-    def _set(self, name: str, state: Any) -> None:
-        if name in self.generators and name not in self.restored:  # a sampler may make one when it is first read
-            set_state(self.generators[name], state)
 
     # ---- the state -----------------------------------------------------------------------------------------------
 

@@ -7,14 +7,15 @@ not fit raises :class:`leat.StateError`; it never leads to an error or an empty 
 from __future__ import annotations
 
 from collections.abc import Sized
-from typing import Any, NoReturn
+from typing import Any
 
 from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler, SubsetRandomSampler
 from torch.utils.data.distributed import DistributedSampler
 
 from .. import check
 from ..errors import StateError
-from . import generators
+from ..sampling.known import checked_sampler, tried
+from ..saved import damaged
 from .order import Shuffled
 
 VERSION = 2
@@ -76,13 +77,9 @@ def _whole(found: dict[str, Any], names: tuple[str, ...]) -> None:
         raise StateError(f"the state is not whole: it lacks {', '.join(map(repr, missing))}")
 
 
-def _damaged(name: str, value: Any) -> NoReturn:
-    raise StateError(f"the state is damaged: {name!r} cannot be {value!r:.60}")
-
-
 def _facts(saved: Any, mine: dict[str, Any]) -> None:
     if not isinstance(saved, dict):
-        _damaged("of", saved)
+        damaged("of", saved)
     _whole(saved, tuple(mine))
     differ = [name for name in mine if type(saved[name]) is not type(mine[name]) or saved[name] != mine[name]]
     if other := [f"{name}: {saved[name]!r:.60} there, {mine[name]!r} here" for name in differ]:
@@ -95,13 +92,13 @@ def _steps(found: dict[str, Any], loader: Any) -> None:
     """For a map-style data set: the first `step` batches of the epoch were delivered, and later ones in `beyond`."""
     beyond = found.get("beyond", [])
     if not isinstance(beyond, list | tuple):
-        _damaged("beyond", beyond)
+        damaged("beyond", beyond)
     beyond = [number({"beyond": step}, "beyond") for step in beyond]
     if beyond:
         found["beyond"] = beyond
     ordered = sorted(set(beyond)) == beyond and (not beyond or beyond[0] > found["step"])
     if not ordered or found["yielded"] != found["step"] + len(beyond):
-        _damaged("yielded", found["yielded"])
+        damaged("yielded", found["yielded"])
     last = max(found["step"] - 1, *beyond, -1)
     steps = exact_length(loader)
     if steps is not None and last >= steps:
@@ -127,7 +124,7 @@ def _streams(found: dict[str, Any], loader: Any) -> None:
     if not isinstance(found["streams"], list | tuple) or not all(
         isinstance(s, list | tuple) and len(s) == 3 for s in found["streams"]
     ):
-        _damaged("streams", found["streams"])
+        damaged("streams", found["streams"])
     streams = [
         [number({"streams": worker}, "streams", workers), state, number({"streams": count}, "streams")]
         for worker, state, count in found["streams"]
@@ -136,21 +133,21 @@ def _streams(found: dict[str, Any], loader: Any) -> None:
         if state is not None and not (
             isinstance(state, dict) and state.keys() <= {"dataset", "iterator", "kept", "over", "begin", "left"}
         ):
-            _damaged("streams", state)
+            damaged("streams", state)
     found["streams"], known, passed = streams, {each[0] for each in streams}, sum(each[2] for each in streams)
     if not isinstance(found["ended"], list | tuple):
-        _damaged("ended", found["ended"])
+        damaged("ended", found["ended"])
     found["ended"] = [number({"ended": worker}, "ended", workers) for worker in found["ended"]]
     if len(known) != len(found["streams"]) or len(set(found["ended"])) != len(found["ended"]):
-        _damaged("streams", found["streams"])
+        damaged("streams", found["streams"])
     # If the data set has no states, each batch that was delivered is counted with its worker.
     stateless = "yielded" in found and all(state is None for _, state, _ in streams)
     if passed > found["step"] or (stateless and passed != found["step"]):
-        _damaged("streams", found["streams"])
+        damaged("streams", found["streams"])
     if found["step"] != found.get("yielded", 0):
-        _damaged("step", found["step"])
+        damaged("step", found["step"])
     if not isinstance(found["turn"], list | tuple) or len(found["turn"]) != workers:  # one of each stream
-        _damaged("turn", found["turn"])
+        damaged("turn", found["turn"])
     found["turn"] = [number({"turn": turn}, "turn", found["step"] + workers + 2) for turn in found["turn"]]
 
 
@@ -160,27 +157,20 @@ def _seeds(found: dict[str, Any], loader: Any, midway: bool) -> None:
     _whole(found, ("base_seed", "sampler_seed", "own"))
     number(found, "base_seed")
     if not isinstance(found["own"], bool):
-        _damaged("own", found["own"])
+        damaged("own", found["own"])
     if found["sampler_seed"] is not None:
         number(found, "sampler_seed")
     elif midway and type(loader.sampler) is RandomSampler and loader.sampler.generator is None:
-        _damaged("sampler_seed", None)
+        damaged("sampler_seed", None)
     if midway and found.get("sampler_epoch") is not None:
         number(found, "sampler_epoch")
 
 
 def _generators(found: dict[str, Any], loader: Any, midway: bool) -> None:
     if found.get("generator") is not None:
-        _tried("generator", found["generator"], loader.generator)
+        tried("generator", found["generator"], loader.generator)
     elif midway and loader.generator is not None:
-        _damaged("generator", None)
-
-
-def _tried(name: str, state: Any, like: Any = None) -> None:
-    try:
-        generators.checked(name, state, like)
-    except Exception as e:
-        raise StateError(f"the state is damaged: {name!r} is no state of a generator ({e!s:.120})") from e
+        damaged("generator", None)
 
 
 def _reading(found: dict[str, Any], loader: Any, midway: bool) -> None:
@@ -189,58 +179,37 @@ def _reading(found: dict[str, Any], loader: Any, midway: bool) -> None:
         if midway and not (loader._iterable or found["own"] or loader._own_order):
             _whole(found, ("reading",))
         return
-    reading = found["reading"]
-    if not isinstance(reading, dict):
-        _damaged("reading", reading)
-    found["reading"] = reading = dict(reading)
-    for name in ("now", "draws", "attributes", "inner"):
-        if not isinstance(reading.get(name, {}), dict) or not all(isinstance(n, str) for n in reading.get(name, {})):
-            _damaged(name, reading[name])
-    _attributes(reading.get("attributes", {}), generators.attributes_in(loader))
-    for name, state in reading.get("now", {}).items():
-        _tried(name, state)
+    found["reading"] = reading = checked_sampler(found["reading"], loader)
     for name, draw in reading.get("draws", {}).items():
         if not isinstance(draw, dict) or not {"at", "state"} <= draw.keys():
-            _damaged(name, draw)
+            damaged(name, draw)
         reading["draws"] = {**reading["draws"], name: (draw := dict(draw))}
         number(draw, "at", low=-2)  # below 0 before the first read
-        _tried(name, draw["state"])
+        tried(name, draw["state"])
     if not midway:
         if "count" in reading:
-            _damaged("count", reading["count"])
+            damaged("count", reading["count"])
         return
     _whole(reading, ("count",))
     last = max(found["step"] - 1, *found.get("beyond", ()), -1)
     if number(reading, "count") <= last:
-        _damaged("count", reading["count"])
+        damaged("count", reading["count"])
     for name in ("at", "row", "crc", "begun"):
         if name in reading:
             number(reading, name)
     if ("sampler" in reading or "iterator" in reading) and not found["step"] <= reading.get("at", -1) <= reading[
         "count"
     ]:
-        _damaged("at", reading.get("at"))
+        damaged("at", reading.get("at"))
     if "pending" in reading:
         _pending(found, reading)
-
-
-def _attributes(saved: dict[str, Any], mine: dict[str, Any]) -> None:
-    """Attributes of samplers have the types that they have. One that is None may become anything, and a number one with
-    a fraction; an epoch is no text and no fraction.
-    """
-    for name in saved.keys() & mine.keys():
-        kinds = {list if isinstance(each, tuple) else type(each) for each in (saved[name], mine[name])}
-        loose = mine[name] is None or kinds <= {bool, int}
-        loose |= not name.endswith(".epoch") and (type(None) in kinds or kinds == {int, float})
-        if len(kinds) > 1 and not loose:
-            _damaged(name, saved[name])
 
 
 def _pending(found: dict[str, Any], reading: dict[str, Any]) -> None:
     """The batches that were read and are not delivered: [step, first row, positions]."""
     pending = reading["pending"]
     if not isinstance(pending, list | tuple) or not all(isinstance(p, list | tuple) and len(p) == 3 for p in pending):
-        _damaged("pending", pending)
+        damaged("pending", pending)
     _whole(reading, ("rank",))
     reading["pending"] = pending = [
         [number({"pending": step}, "pending"), number({"pending": row}, "pending"), indices]
@@ -249,4 +218,4 @@ def _pending(found: dict[str, Any], reading: dict[str, Any]) -> None:
     steps = [step for step, _, _ in pending]
     expected = [s for s in range(found["step"], reading["count"]) if s not in found.get("beyond", ())]
     if steps != expected:
-        _damaged("pending", steps)
+        damaged("pending", steps)
