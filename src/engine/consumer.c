@@ -292,12 +292,27 @@ static int prepare(struct leat_loader *l, uint64_t epoch, struct leat_error *err
     return rc;
 }
 
+/* Whether an epoch can begin: set_epoch may have gone back behind what is kept of decisions. */
+static int check_start(const struct leat_loader *l, uint64_t epoch, struct leat_error *error)
+{
+    struct leat_plan_batch first;
+    if (leat_plan_batch(l->plan, (struct leat_position){epoch, 0}, &first) != LEAT_E_RANGE)
+        return LEAT_OK;
+    return leat_fail(error, LEAT_E_RANGE,
+                     "epoch %" PRIu64
+                     " cannot begin: %sdecisions made since gave up what it needs. A state from then goes back there, "
+                     "and a loader with the whole log of the run (log=) repeats it",
+                     epoch, l->input.mixed ? "it has no rows, or " : "");
+}
+
 static int start(struct leat_reader *r, struct leat_error *error)
 {
     struct leat_consumer *c = consumer_of(r);
     struct leat_loader *l = c->loader;
     struct leat_position to = leat_consumer_next_start(c);
     int rc = prepare(l, to.epoch, error);
+    if (!rc && !c->batch_rows && !to.row)
+        rc = check_start(l, to.epoch, error);
     if (!rc) {
         l->delivery->start(c, to);
         if (!l->consumer.next && leat_position_precedes(c->at, l->report.told)) /* an epoch that is read again */

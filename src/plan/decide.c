@@ -210,7 +210,8 @@ static int check_decision(const struct leat_plan *plan, const struct leat_decisi
                          "a decision must change something: the global batch, the shares or the list of positions");
     if (leat_position_precedes(at, last))
         return leat_fail(error, LEAT_E_INVALID,
-                         "a decision at epoch %llu row %llu lies before an earlier one at epoch %llu row %llu",
+                         "a decision at epoch %llu row %llu lies before an earlier one at epoch %llu row %llu: they "
+                         "are made in the order of what they decide, and a state from before that one goes back",
                          (unsigned long long)at.epoch, (unsigned long long)at.row, (unsigned long long)last.epoch,
                          (unsigned long long)last.row);
     if (at.epoch >> 63 || at.row > leat_plan_epoch_units(plan, at.epoch))

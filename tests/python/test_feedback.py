@@ -184,6 +184,30 @@ def test_a_curriculum_begins_with_the_easiest_samples(path: str) -> None:
         assert sorted(next(iter(loader)).ids.tolist()) == [0, 1, 2, 3, 4]
 
 
+FALLING = np.arange(N)[::-1]
+
+
+@pytest.mark.parametrize("steps", [FALLING + (1 << 60), FALLING * 1e-9 + 1, FALLING * 1e300])
+def test_a_curriculum_tells_numbers_apart_that_float32_does_not(steps: Any) -> None:
+    steps = steps.copy()
+    loader = leat.Loader(
+        leat.from_arrays(x=steps), 10, framework="numpy", feedback=leat.Curriculum(steps, lambda epoch: 0.1)
+    )
+    steps[:] = 0  # the array is the caller's
+    assert sorted(next(iter(loader)).ids.tolist()) == list(range(N - 10, N))
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-300, 1e300])
+def test_weights_of_a_function_may_have_any_scale(path: str, scale: float) -> None:
+    weights = np.where(np.arange(N) < 3, scale, 0.0)
+    with (
+        opened(path, feedback=lambda table, epoch: weights) as loader,
+        opened(path, feedback=lambda table, epoch: np.sign(weights)) as plain,
+    ):
+        got, ids = ([int(i) for batch in each for i in batch.ids] for each in (loader, plain))
+    assert got == ids and set(got) == {0, 1, 2}
+
+
 def test_a_function_gives_rows_a_mask_weights_or_nothing(path: str) -> None:
     mask = np.arange(N) % 10 == 1
     given: list[Any] = [[5, 4, 4], mask, np.where(mask, 0.5, 0.0), None]
@@ -278,6 +302,7 @@ def test_after_a_policy_that_raised_the_loader_goes_on_where_it_was(path: str) -
         (leat.TopBatches, TypeError, "feedback is a policy such as"),
         (leat.Curriculum([1.0, 2.0], lambda epoch: 1), ValueError, r"shape \(2,\), and there are 103"),
         (leat.Curriculum(np.full(N, np.nan), lambda epoch: 1), ValueError, "the metric of sample 0 is NaN"),
+        (leat.Curriculum(["1"] * N, lambda epoch: 1), ValueError, "the metric is <U1 of shape"),
     ],
 )
 def test_what_is_no_policy_is_refused(path: str, feedback: Any, error: type[Exception], text: str) -> None:
@@ -782,3 +807,40 @@ def test_a_state_forgets_what_was_reported_after_it(path: str) -> None:
         assert 0 < known.sum() < loader.feedback["loss"].known.sum()
         loader.load_state_dict(state)
         assert (loader.feedback["loss"].known == known).all()
+
+
+def test_ranks_by_arguments_report_the_rows_of_all_where_the_last_step_is_uneven(path: str) -> None:
+    def run(world: int) -> list[list[int]]:
+        ranks = [
+            leat.Loader(leat.open(path), global_batch_size=6, shuffle=True, framework="numpy", tail="uneven",
+                        feedback=leat.TopFraction(0.3), rank=rank, world_size=world)
+            for rank in range(world)
+        ]  # fmt: skip
+        rows: list[list[int]] = []
+        for epoch in range(3):
+            rows.append([])
+            epochs = [iter(rank) for rank in ranks]
+            while given := [batch for batch in (next(each, None) for each in epochs) if batch is not None]:
+                for batch in given:
+                    rows[-1] += batch.ids.tolist()
+                    for rank in ranks:
+                        rank.report(batch, loss=loss_of(batch.ids, epoch))
+        return rows
+
+    assert N % 6 == 1  # a row of one rank alone
+    assert run(1) == run(2) == run(4)
+
+
+def test_an_epoch_that_decisions_gave_up_is_an_error_that_says_so_and_nothing_moves(path: str) -> None:
+    with opened(path, feedback=leat.TopFraction(0.5)) as loader:
+        for _ in range(3):
+            for batch in loader:
+                loader.report(batch, loss=loss_of(batch.ids, batch.epoch))
+                if batch.step == 1:
+                    loader.select(np.arange(80), at=(batch.epoch, 2))
+        loader.set_epoch(0)
+        for _ in range(2):
+            with pytest.raises(leat.RangeError, match="epoch 0 cannot begin: decisions made since gave up"):
+                iter(loader)
+        loader.set_epoch(3)
+        assert next(iter(loader)).epoch == 3

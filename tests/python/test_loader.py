@@ -601,6 +601,18 @@ def test_a_sampler_is_read_once_per_epoch_after_iter(records: Path) -> None:
     assert sampler.reads == 3
 
 
+def test_the_length_of_an_epoch_of_a_sampler_follows_sizes_that_change_within_it(records: Path) -> None:
+    for rank in range(3):
+        made = loader(records, 4, sampler=Sampler(100), rank=rank, world_size=3, tail="uneven")
+        batches = iter(made)
+        next(batches)
+        made.set_batch_size(10, at=(0, 2))
+        with pytest.raises(leat.RangeError, match="epoch 1 has no step 0 yet: its list of positions"):
+            made.set_batch_size(5, at=(1, 0))
+        assert len(made) == 1 + len(list(batches)) == 5
+        assert len(made) == len(list(made)) == 4
+
+
 def test_a_sampler_of_torch_is_taken(records: Path) -> None:
     torch = pytest.importorskip("torch")
     ds = leat.open(records)

@@ -123,7 +123,7 @@ def test_sources_have_the_same_fields(ds: leat.Dataset) -> None:
         ({"a": 1}, TypeError, r"source 'a' is \(data set, weight\)"),
         ({"a": (1, 1)}, TypeError, "source 'a' has no leat.Dataset but int"),
         ({1: (1, 1)}, TypeError, "the name of a source is a text"),
-        ({"": (1, 1)}, TypeError, "the name of a source is a text"),
+        ({"a\0": (1, 1)}, TypeError, "the name of a source is a text"),
     ],
 )
 def test_sources_that_are_none_are_refused(sources: Any, error: type[Exception], text: str) -> None:
@@ -168,6 +168,8 @@ def test_what_ends_an_epoch_is_said_for_all_or_by_source_or_branch(ds: leat.Data
     assert set(leat.Mix(parts, exhausted="repeat").exhausted.values()) == {"repeat"}
     mixed = leat.Mix(parts, exhausted={"en": "repeat", "en/books": ("repeat", 3)})
     assert mixed.exhausted == {"en/code": "repeat", "en/books": ("repeat", 3), "de": "stop"}
+    sources: dict[str, Any] = {"web": (ds, 0.5), "web/news": (ds, 0.5)}  # a source is no branch
+    assert leat.Mix(sources, exhausted={"web": "repeat"}).exhausted == {"web": "repeat", "web/news": "stop"}
 
 
 @pytest.mark.parametrize(
@@ -372,6 +374,31 @@ def test_a_mix_by_value_pickles_as_the_call_that_made_it(tmp_path: Path) -> None
         pickled = pickle.dumps(mix)
         assert len(pickled) < 2000
         assert pickle.loads(pickled).fingerprint == mix.fingerprint
+
+
+def test_a_mix_keeps_nothing_that_its_caller_changes_later(ds: leat.Dataset) -> None:
+    columns: Any = ["language", "domain"]
+    weights: dict[str, Any] = {"en": (0.5, {"code": 0.5, "books": 0.5}), "de": np.array(0.25), "fr": 0.25}
+    ends: dict[str, Any] = {"de": "repeat"}
+    mixes = [leat.Mix.by(ds, columns, weights, exhausted=ends), leat.Mix.inferred(ds, columns, exhausted={**ends})]
+    told = [(mix.fingerprint, mix.exhausted) for mix in mixes]
+    columns.append("year")
+    weights["en"][1].update(code=0.25, books=0.75)
+    weights["de"][...] = 0.5
+    weights["fr"] = 0.0
+    ends["fr"] = "repeat"
+    again = [pickle.loads(pickle.dumps(mix)) for mix in mixes]
+    assert [(mix.fingerprint, mix.exhausted) for mix in again] == told
+
+
+def test_an_empty_text_is_a_value_like_others(tmp_path: Path) -> None:
+    (tmp_path / "d.jsonl").write_text('{"x": 1, "domain": "code"}\n{"x": 2, "domain": null}\n{"x": 3}\n')
+    records = leat.open(tmp_path / "d.jsonl")
+    for mix in (leat.Mix.inferred(records, "domain"), leat.Mix.by(records, "domain", {"": 2 / 3, "code": 1 / 3})):
+        assert {name: len(part) for name, part in zip(mix.names, mix.datasets)} == {"": 2, "code": 1}
+        assert mix.with_weights({"": 1}).weights == {"": 1, "code": 0}
+        assert [source.rows for source in mix.show(rows=3).sources if source.name == ""] == [2]
+        assert str(mix.show())
 
 
 def test_the_fingerprint_follows_from_everything_that_says_the_order(ds: leat.Dataset) -> None:

@@ -337,3 +337,35 @@ def test_a_damaged_state_of_an_algorithm_is_a_clear_error(key: str) -> None:
     state["mixture"]["state"][key] = [None]
     with pytest.raises(leat.StateError, match="damaged"):
         opened(leat.ADO(20)).load_state_dict(state)
+
+
+def test_ranks_without_rows_in_the_last_step_of_an_epoch_report_it_too() -> None:
+    def run(world: int) -> tuple[list[int], set[str]]:
+        ranks = [
+            opened_uneven(mixture=leat.DoReMi(dict.fromkeys(LAWS, 1.0), every=2), rank=rank, world_size=world)
+            for rank in range(world)
+        ]
+        rows: list[int] = []
+        for _ in range(2):
+            epochs = [iter(rank) for rank in ranks]
+            while given := [batch for batch in (next(epoch, None) for epoch in epochs) if batch is not None]:
+                rows += [int(x) for batch in given for x in batch["x"]]
+                counts = {name: sum(counted(batch)[name] for batch in given) for name in LAWS}
+                losses = {name: 1.0 + k for k, name in enumerate(LAWS) if counts[name]}
+                for rank in ranks:
+                    rank.report((given[0].epoch, given[0].step), losses, counts)
+        states = {json.dumps(rank.state_dict(), sort_keys=True) for rank in ranks}
+        for rank in ranks:
+            rank.load_state_dict(json.loads(min(states)))
+        return rows, states
+
+    def opened_uneven(**more: Any) -> leat.Loader:
+        small = leat.Mix({name: (ds[:20], w) for (name, w), ds in zip(mix().weights.items(), mix().datasets)})
+        return leat.Loader(small, global_batch_size=6, shuffle=True, framework="numpy", tail="uneven", **more)
+
+    one, _ = run(1)
+    for world in (2, 4):
+        rows, states = run(world)
+        assert rows == one and len(states) == 1
+    with pytest.raises(ValueError, match="step 3 of epoch 0 was not handed out yet: none was"):
+        opened(leat.DoReMi(dict.fromkeys(LAWS, 1.0))).report((0, 3), {}, {})

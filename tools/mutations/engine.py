@@ -194,6 +194,13 @@ MUTATIONS = [
         ("c:engine/consumers",),
     ),
     Mutation(
+        "an epoch that decisions gave up begins all the same",
+        "src/engine/consumer.c",
+        "if (!rc && !c->batch_rows && !to.row)",
+        "if (!rc && c->batch_rows)",
+        ("py:test_feedback.py::test_an_epoch_that_decisions_gave_up_is_an_error_that_says_so_and_nothing_moves",),
+    ),
+    Mutation(
         "what tasks need no longer stays booked in the process",
         "src/engine/budget.c",
         "    b->reserved -= bytes;\n    leat_ledger_give(LEAT_OF_LOADERS, bytes);\n",

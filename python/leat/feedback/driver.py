@@ -164,7 +164,8 @@ class Feedback(Mapping[str, Table]):
         if not (isinstance(at, (tuple, list)) and len(at) == 2):
             raise TypeError(f"at is (epoch, step), not {at!r:.60}")
         place = check.integer("epoch", at[0]), check.integer("step", at[1])
-        if self._handed is None or place > self._handed:
+        beyond = self._handed is None or place > self._handed
+        if beyond and place[0] >= self._loader._core.epoch():  # other ranks may have had the last step of an epoch
             raise ValueError(f"report: step {place[1]} of epoch {place[0]} was not handed out yet")
         return place
 

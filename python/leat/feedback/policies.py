@@ -209,7 +209,7 @@ class Curriculum:
             raise TypeError(f"pacing is a function of the epoch that gives a share, not {pacing!r:.60}")
         self.metric = metric
         self.pacing = pacing
-        self._values: Array | None = None
+        self._rising: Array | None = None  # positions by rising difficulty
 
     def __repr__(self) -> str:
         return f"Curriculum({self.metric if isinstance(self.metric, str) else 'an array'})"
@@ -218,30 +218,27 @@ class Curriculum:
         """Reads how difficult samples are."""
         if isinstance(self.metric, str) and self.metric not in dataset.schema:
             return
-        given = dataset.column(self.metric) if isinstance(self.metric, str) else self.metric
-        values = np.ascontiguousarray(given, np.float32)
-        if values.shape != (len(dataset),):
+        values = np.asarray(dataset.column(self.metric) if isinstance(self.metric, str) else self.metric)
+        if values.shape != (len(dataset),) or values.dtype.kind not in "biuf":
             raise ValueError(
-                f"Curriculum: the metric has shape {values.shape}, and there are {len(dataset)} samples: one "
-                "number for each is needed"
+                f"Curriculum: the metric is {values.dtype} of shape {values.shape}, and there are {len(dataset)} "
+                "samples: one number for each is needed"
             )
         if np.isnan(values).any():
             raise ValueError(f"Curriculum: the metric of sample {int(np.isnan(values).argmax())} is NaN")
-        self._values = values
+        self._rising = np.argsort(values, kind="stable")
 
     def decide(self, table: Table, epoch: int, run: Run) -> Rows:
         share = _share(f"pacing({epoch})", self.pacing(epoch))
         if share == 1:
             return ALL
         k = part_of(share, run.samples)
-        if self._values is None:
+        if self._rising is None:
             table = table[self.metric]
             if not _reported(self, table, epoch):
                 return ALL
             return Rows(table.top(k, least=True), selects=True)
-        found = np.empty(k, np.int64)
-        _leat.select_extreme(self._values, False, True, found)
-        return Rows(found, selects=True)
+        return Rows(np.sort(self._rising[:k]), selects=True)
 
 
 class Own:
@@ -264,8 +261,12 @@ class Own:
             return Rows(positions_array(array, run.samples))
         if array.shape != (run.samples,):
             raise ValueError(f"weights are one for each of {run.samples} samples, not of shape {array.shape}")
+        if not array.any():
+            raise ValueError("weights are 0 for every sample: at least one is above 0")
         found = np.empty(run.samples, np.int64)
-        weights = np.ascontiguousarray(array, np.float32)
+        array = array.astype(np.float64)
+        exponent = np.frexp(array.max())[1]  # of the greatest: float32 has a narrower range, and draws stay the same
+        weights = np.ldexp(array, -exponent).astype(np.float32)
         _leat.select_weighted(weights, False, 1.0, _leat.row_key(run.seed, epoch, DRAWS), found)
         return Rows(found)
 

@@ -78,7 +78,7 @@ def _is_tensor(value: Any) -> bool:
 
 def _check(name: str, ids: Any, values: Any) -> None:
     shapes = []
-    for what, given, kinds in (("ids", ids, "iu"), (f"{name}=", values, "fiu")):
+    for what, given, kinds in (("ids", ids, "iu"), (f"{name}=", values, "bfiu")):
         if _is_tensor(given):
             shapes.append(tuple(given.shape))
             right = "f" in kinds or not (given.is_floating_point() or given.is_complex())

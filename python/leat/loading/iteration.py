@@ -115,7 +115,8 @@ class Taking(Deciding, Reader):
         Raises:
             RangeError: of a mixture whose epochs end by their sources, the epoch is too far ahead to be known.
         """
-        if self._sampler is None:
+        begins, within = self._core.next_start()
+        if self._sampler is None or self.epoch == begins + within - 1:  # its list is known once an epoch has begun
             steps = self._core.steps()
             if not steps and self._mixture is not None:  # raises where the epoch has no rows for any rank
                 self._core.mix_counts(self.epoch, 0, np.zeros(len(self._mixture.names), np.uint64))

@@ -264,7 +264,8 @@ class Mix(Mixed):
             ends = {keys.branch(key, list(parts)): word for key, word in exhausted.items()}
         mix = cls(parts, unit, ends, epoch_rows, tokens_field, normalize)
         mix.left_out, mix._keys = left_out, keys
-        mix._recipe = (_unpickle_by, ds, column, weights, others, unit, exhausted, epoch_rows, tokens_field, normalize)
+        said = _kept((column, weights, others, unit, exhausted, epoch_rows, tokens_field, normalize))
+        mix._recipe = (_unpickle_by, ds, *said)
         return mix
 
     @classmethod
@@ -298,7 +299,7 @@ class Mix(Mixed):
         shares = {name: (part, sizes[name] / total) for name, part in parts.items()}
         mix = cls(shares, unit, ends, epoch_rows, tokens_field)
         mix._keys = keys
-        mix._recipe = (_unpickle_inferred, ds, column, unit, exhausted, epoch_rows, tokens_field)
+        mix._recipe = (_unpickle_inferred, ds, *_kept((column, unit, exhausted, epoch_rows, tokens_field)))
         return mix
 
     def map(self, function: Callable[[Dataset], Dataset]) -> Mix:
@@ -445,8 +446,8 @@ class Mix(Mixed):
 
 
 def _source(name: Any, source: Any) -> tuple[Dataset, Any]:
-    if not isinstance(name, str) or not name or "\0" in name:
-        raise TypeError(f"the name of a source is a text that is not empty, not {name!r:.60}")
+    if not isinstance(name, str) or "\0" in name:
+        raise TypeError(f"the name of a source is a text without NUL, not {name!r:.60}")
     if isinstance(source, Dataset):
         raise TypeError(f"source {name!r} has no weight: {{{name!r}: (data set, weight)}}")
     if not isinstance(source, (tuple, list)) or len(source) != 2:
@@ -462,12 +463,21 @@ def _source(name: Any, source: Any) -> tuple[Dataset, Any]:
     return dataset, weight
 
 
+def _kept(given: Any) -> Any:
+    """Arguments that the caller cannot change any more."""
+    if isinstance(given, Mapping):
+        return {key: _kept(value) for key, value in given.items()}
+    if isinstance(given, (list, tuple)):
+        return tuple(map(_kept, given))
+    return given.item() if getattr(given, "shape", None) == () else given
+
+
 def _exhausted(given: Any, names: Sequence[str]) -> list[tuple[Word, int]]:
     if not isinstance(given, Mapping):
         return [_word("exhausted", given)] * len(names)
     found: list[tuple[Word, int]] = [("stop", 0)] * len(names)
     for name in sorted(given, key=lambda n: len(str(n))):  # a branch before everything below it
-        fitting = [i for i, n in enumerate(names) if n == name or n.startswith(f"{name}/")]
+        fitting = [i for i, n in enumerate(names) if n == name or (name not in names and n.startswith(f"{name}/"))]
         if not fitting:
             raise ValueError("exhausted: " + unknown_name(name, names))
         for i in fitting:

@@ -170,7 +170,10 @@ class Mixture:
         else:
             number = check.integer("step", step)
             place = (self._handed[0] if self._handed else self.core.epoch()), number
-        if self._handed is None or place > self._handed:
+        beyond = self._handed is None or place > self._handed
+        if beyond and place[0] < self.core.epoch():  # the last step of an epoch, in which this rank had no rows
+            self._handed = place
+        elif beyond:
             last = "none was" if self._handed is None else f"the last one was step {self._handed[1]} of epoch "
             raise ValueError(
                 f"step {place[1]} of epoch {place[0]} was not handed out yet: {last}"
