@@ -85,6 +85,18 @@ def test_a_decision_of_a_log_changes_what_is_asked_for_and_delivered() -> None:
     assert shown.asked[-1].tolist() == [0.5, 0.5] and round(shown.sources[0].asked, 6) == (0.09 + 0.81 + 0.4) / 2
 
 
+def test_a_decision_within_a_line_leaves_the_line_before_it_and_takes_the_place_of_one_at_its_row() -> None:
+    ds = leat.from_arrays(x=np.arange(1000))
+    mix = leat.Mix({"a": (ds[:500], 0.0), "b": (ds[500:], 1.0)}, exhausted="repeat", epoch_rows=1000)
+    line = leat.Schedule([(0, mix), (100, mix.with_weights({"a": 1.0}))], interpolate="linear")
+    loader = leat.Loader(line, global_batch_size=10)
+    loader.set_mixture({"a": 0.5, "b": 0.5}, at=(0, 20))
+    loader.set_mixture({"a": 0.25, "b": 0.75}, at=(0, 20))  # the first 200 rows go from 0 to 0.2
+    shown = line.show(batch_size=10, rows=400, log=loader.log)
+    assert [round(share, 9) for share in (shown.sources[0].asked_last, shown.sources[0].asked)] == [0.25, 0.175]
+    assert np.isfinite(shown.asked).all() and abs(shown.sources[0].delivered - 0.175) < 0.01
+
+
 def test_steps_follow_batch_sizes_that_a_log_decides() -> None:
     ds = leat.from_arrays(x=np.arange(100))
     mix = leat.Mix({"a": (ds[:50], 0.5), "b": (ds[50:], 0.5)}, exhausted="repeat")

@@ -263,30 +263,29 @@ def _asked(plan: _Plan, mixture: Mix | Schedule, batch: int, log: Sequence[Mappi
     """The mean of the stated share between edges."""
     end = int(edges[-1])
     weights = np.array(list(mixture.weights.values()))
-    parts: list[tuple[int, Shares, Shares]] = [(0, weights, weights)]  # from a row on: shares there, and at the next
+    parts: list[tuple[int, float, Shares, Shares]] = [(0, 1, weights, weights)]  # from a row on, rows, from and to
     if isinstance(mixture, Schedule):
         unit = batch if mixture.counts == "steps" else 1
         found = [(at * unit, np.array(list(mix.weights.values()))) for at, mix in mixture.points]
-        after = [w for _, w in found[1:]] + [found[-1][1]]
+        found.append((found[-1][0] + 1, found[-1][1]))
         linear = mixture.interpolate == "linear"
-        parts = [(at, w, n if linear else w) for (at, w), n in zip(found, after, strict=True)]
+        parts = [(at, n - at, w, to if linear else w) for (at, w), (n, to) in zip(found, found[1:], strict=False)]
     for entry in _decisions(log):
         if entry["epoch"] >= len(plan.starts):
             continue
         at = plan.starts[entry["epoch"]] + entry["row"]
         decided = np.array(entry["shares"], np.float64)
-        if parts[-1][0] > at:  # a decision ends a schedule
-            parts = [p for p in parts if p[0] < at]
-        parts.append((at, decided / decided.sum(), decided / decided.sum()))
+        parts = [p for p in parts if p[0] < at]  # it ends a schedule, and an earlier one of its place
+        parts.append((at, 1, decided / decided.sum(), decided / decided.sum()))
     total = np.zeros((len(edges) - 1, plan.n))
-    for i, (begin, here, there) in enumerate(parts):
+    for i, (begin, length, here, there) in enumerate(parts):
         stop = parts[i + 1][0] if i + 1 < len(parts) else max(end, begin + 1)
         first = max(int(np.searchsorted(edges, begin, "right")) - 1, 0)
         last = min(int(np.searchsorted(edges, stop, "left")), len(edges) - 1)
         if begin >= end or last <= first:
             continue
         low, high = np.maximum(edges[first:last], begin), np.minimum(edges[first + 1 : last + 1], stop)
-        middle = ((low + high) / 2 - begin) / (stop - begin)
+        middle = ((low + high) / 2 - begin) / length
         total[first:last] += (high - low)[:, None] * (here + (there - here) * middle[:, None])
     return total / np.diff(edges)[:, None]
 
