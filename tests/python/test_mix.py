@@ -158,6 +158,10 @@ def test_a_mix_has_no_samples_by_position(ds: leat.Dataset) -> None:
         mix[0]
     with pytest.raises(TypeError, match="iterated by a Loader"):
         iter(mix)
+    with pytest.raises(TypeError, match="a Schedule has no samples by position"):
+        leat.Schedule([(0, mix)])[0]
+    with pytest.raises(ValueError, match="set_mixture: the weights sum to 2, not to 1$"):
+        leat.Loader(mix, 4).set_mixture({"a": 2})
 
 
 # ---- exhaustion ------------------------------------------------------------------------------------------------------

@@ -17,8 +17,10 @@ NEAR_ONE = 1e-6  #: how far a sum of weights may be from 1
 LARGEST = 1e100  #: weight: their sum is finite
 
 
-def checked_weights(weights: Mapping[str, Any], of: str, normalize: bool) -> dict[str, float]:
-    """The weights as floats that sum to 1. `of` names their owner in errors."""
+def checked_weights(weights: Mapping[str, Any], of: str, normalize: bool | None) -> dict[str, float]:
+    """The weights as floats that sum to 1. `of` names their owner in errors; `normalize` is None if it has no such
+    argument.
+    """
     found: dict[str, float] = {}
     for name, weight in weights.items():
         if isinstance(weight, (bool, np.bool_, str, bytes)) or weight is None:
@@ -33,10 +35,8 @@ def checked_weights(weights: Mapping[str, Any], of: str, normalize: bool) -> dic
     if total <= 0:
         raise ValueError(f"{of}: the weights sum to {total:g}: at least one is above 0")
     if not normalize and abs(total - 1) > NEAR_ONE:
-        raise ValueError(
-            f"{of}: the weights sum to {total:.9g}, not to 1: correct them, or say normalize=True, which divides by "
-            "their sum"
-        )
+        hint = ": correct them, or say normalize=True, which divides by their sum" if normalize is not None else ""
+        raise ValueError(f"{of}: the weights sum to {total:.9g}, not to 1{hint}")
     return {name: weight / total for name, weight in found.items()} if normalize else found
 
 
@@ -88,7 +88,7 @@ class Keys:
         return key if found is None else found
 
     def flat(
-        self, weights: Mapping[Any, Any], names: Sequence[str], of: str, normalize: bool = False
+        self, weights: Mapping[Any, Any], names: Sequence[str], of: str, normalize: bool | None = None
     ) -> dict[str, Any]:
         """Weights by name. `of` names their owner in errors."""
         found: dict[str, Any] = {}
@@ -102,7 +102,7 @@ class Keys:
         share: float | None,
         names: Sequence[str],
         of: str,
-        normalize: bool,
+        normalize: bool | None,
         found: dict[str, Any],
     ) -> None:
         here: dict[str, Any] = {}

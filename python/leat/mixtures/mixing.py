@@ -91,6 +91,15 @@ class Mixed:
     def __bool__(self) -> bool:
         return True
 
+    def __getitem__(self, key: Any) -> Any:
+        raise TypeError(
+            f"a {type(self).__name__} has no samples by position: its order is made by a Loader; `datasets` has the "
+            "sources' data sets"
+        )
+
+    def __iter__(self) -> Any:
+        raise TypeError(f"a {type(self).__name__} is iterated by a Loader: leat.Loader(mix, batch_size=32)")
+
     @cached_property
     def _rows(self) -> int:
         return rows_of_an_epoch(cast(Any, self))
@@ -396,14 +405,6 @@ class Mix(Mixed):
         """Rows of the first epoch. Later ones may differ by a few, because shares go on from the end of the last
         one."""
         return self._rows
-
-    def __getitem__(self, key: Any) -> Any:
-        raise TypeError(
-            "a Mix has no samples by position: its order is made by a Loader; mix.datasets has the sources' data sets"
-        )
-
-    def __iter__(self) -> Any:
-        raise TypeError("a Mix is iterated by a Loader: leat.Loader(mix, batch_size=32)")
 
     def _options(self, _: int) -> dict[str, Any]:
         """The mixture as the library takes it."""

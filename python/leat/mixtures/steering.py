@@ -94,7 +94,7 @@ class Mixture:
         weights = self.keys.flat(weights, self._names, of)
         if missing := [name for name in self._names if name not in weights]:
             raise ValueError(f"{of}: no weight is given for {', '.join(missing)}: give each domain one, which may be 0")
-        found = checked_weights({name: weights[name] for name in self._names}, of, False)
+        found = checked_weights({name: weights[name] for name in self._names}, of, None)
         if at is None:
             state = json.loads(self.core.state())
             at = step_of(state, state)
