@@ -179,6 +179,28 @@ def test_a_data_set_pickles_with_its_selection(records: Path, view: str) -> None
     assert again[1]["x"].tolist() == made[1]["x"].tolist()
 
 
+@pytest.mark.parametrize("as_torch", [False, True])
+def test_a_view_keeps_its_positions_if_those_of_the_caller_change(records: Path, as_torch: bool) -> None:
+    ds, order = leat.open(records), np.arange(100)
+    given = pytest.importorskip("torch").from_numpy(order) if as_torch else order
+    views = [ds.select(given[:80]), ds[given[80:]]]  # a fold, and then the next one
+    order[:] = order[::-1].copy()
+    again = pickle.loads(pickle.dumps(views))
+    assert [view.ids.tolist() for view in again] == [list(range(80)), list(range(80, 100))]
+    assert [view.fingerprint for view in again] == [view.fingerprint for view in views]
+
+
+def test_groups_and_prompts_keep_what_they_are_made_of_if_it_changes() -> None:
+    ds = leat.from_arrays(tokens=leat.Ragged(np.arange(12, dtype=np.int32) % 3, np.arange(0, 13, 3)))
+    members, decode = np.array([0, 1, 2, 3]), np.arange(4, dtype=np.uint32)
+    groups = leat.one_of(ds, leat.Ragged(members, np.array([0, 2, 4])))
+    prompts = leat.group_prompts(ds, "tokens", decode=decode)
+    own = prompts.own_tokens().tolist()
+    members[:], decode[:] = 0, 9
+    assert [groups.members(i).tolist() for i in range(2)] == [[0, 1], [2, 3]]
+    assert prompts.own_tokens().tolist() == pickle.loads(pickle.dumps(prompts)).own_tokens().tolist() == own
+
+
 def test_a_pickle_is_small(records: Path) -> None:
     assert len(pickle.dumps(leat.open(records)[:50])) < 1000
 

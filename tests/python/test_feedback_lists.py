@@ -113,6 +113,22 @@ def test_every_list_that_was_decided_ahead_is_in_the_state(k: int) -> None:
             assert [read(again) for _ in range(6)] == [list(range(N)), *(rows.tolist() for rows in lists), [7]]
 
 
+@pytest.mark.parametrize("how", ["set_order", "select", "feedback"])
+def test_a_list_is_in_the_state_as_it_was_decided_if_its_array_changes(how: str) -> None:
+    rows = some()
+    policy: dict[str, Any] = {"feedback": lambda table, epoch: rows} if how == "feedback" else {}
+    with opened(**policy) as loader:
+        if how != "feedback":
+            getattr(loader, how)(rows)
+        next(iter(loader))
+        expected = loader.plan(0, 1).tolist()
+        rows[:] = rows[::-1].copy()  # as for the next epoch
+        state = json.dumps(loader.state_dict())
+    with opened(**policy) as again:
+        again.load_state_dict(json.loads(state))
+        assert next(iter(again)).ids.tolist() == expected
+
+
 def test_a_list_behind_more_decisions_than_a_state_has_room_for_is_in_it() -> None:
     with opened() as loader:
         for epoch in range(1, 1200):

@@ -357,7 +357,7 @@ class Dataset:
         >>> leat.open(path).select([5, 3]).ids.tolist()
         [5, 3]
         """
-        array = self._positions(positions)
+        array = self._positions(positions).copy()  # whatever becomes of the caller's
         return Dataset(self._handle.select(array), (self, "select", array))
 
     def _positions(self, positions: Any) -> np.ndarray[Any, np.dtype[np.int64]]:

@@ -124,7 +124,7 @@ def _is_lists(by: Any) -> bool:
 
 def _lists(ds: Dataset, by: Any) -> tuple[Positions, Positions]:
     if isinstance(by, Ragged):
-        begins, values = np.asarray(by.offsets, np.int64), np.asarray(by.values)
+        begins, values = np.asarray(by.offsets, np.int64), np.array(by.values)
         if len(begins) and (begins[0] != 0 or begins[-1] != len(values)):
             begins, values = begins - begins[0], values[begins[0] : begins[-1]]
     else:

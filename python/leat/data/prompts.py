@@ -184,7 +184,7 @@ def _decode_of(ds: Dataset, given: Any) -> np.ndarray[Any, np.dtype[np.uint32]]:
             f"{of}: the prompt at position {at} has {array[at]}, and decode is whole numbers of tokens from 0 to "
             "2^32 - 1"
         )
-    return np.ascontiguousarray(array, np.uint32)
+    return array.astype(np.uint32)
 
 
 def group_prompts(

@@ -264,7 +264,7 @@ class Deciding(Steering):
             if self._leads():
                 save_list(self._log_dir, name, positions)
         elif name not in self._texts:
-            self._lists[name] = positions
+            self._lists[name] = positions.copy()  # whatever becomes of the caller's
             with contextlib.suppress(RangeError):  # there is no state before what was folded
                 named = self._named(self._plain_state())
                 self._lists = {n: found for n, found in self._lists.items() if n in named}
