@@ -140,10 +140,15 @@ static int find_step(const struct leat_loader *l, const struct leat_step *at, co
                          what);
     if (at && leat_plan_step_is_folded(l->plan, at->epoch, at->step))
         return leat_loader_fail_folded(at->epoch, at->step, error);
-    if (at && l->input.lists_later && l->input.order == LEAT_ORDER_LIST && (int64_t)at->epoch > l->input.list_epoch)
-        return leat_fail(error, LEAT_E_RANGE,
-                         "epoch %" PRIu64 " has no step %" PRIu64 " yet: its list of positions is given as it begins",
-                         at->epoch, at->step);
+    if (at && l->input.lists_later && l->input.order == LEAT_ORDER_LIST && (int64_t)at->epoch > l->input.list_epoch) {
+        if (at->step || at->epoch != (uint64_t)(l->input.list_epoch + 1))
+            return leat_fail(error, LEAT_E_RANGE,
+                             "epoch %" PRIu64 " has no step %" PRIu64
+                             " yet: its list of positions is given as it begins",
+                             at->epoch, at->step);
+        *out = (struct leat_position){at->epoch, 0};
+        return LEAT_OK;
+    }
     if (at && leat_plan_seek(l->plan, at->epoch, at->step, out))
         return leat_fail(error, LEAT_E_RANGE, "epoch %" PRIu64 " has no step %" PRIu64 ": it has %" PRIu64 " steps",
                          at->epoch, at->step, leat_plan_steps(l->plan, at->epoch));

@@ -607,10 +607,11 @@ def test_the_length_of_an_epoch_of_a_sampler_follows_sizes_that_change_within_it
         batches = iter(made)
         next(batches)
         made.set_batch_size(10, at=(0, 2))
-        with pytest.raises(leat.RangeError, match="epoch 1 has no step 0 yet: its list of positions"):
-            made.set_batch_size(5, at=(1, 0))
+        with pytest.raises(leat.RangeError, match="epoch 1 has no step 1 yet: its list of positions"):
+            made.set_batch_size(5, at=(1, 1))
         assert len(made) == 1 + len(list(batches)) == 5
-        assert len(made) == len(list(made)) == 4
+        made.set_batch_size(20, at=(1, 0))
+        assert len(made) == len(list(made)) == 2
 
 
 def test_a_sampler_of_torch_is_taken(records: Path) -> None:
