@@ -148,7 +148,8 @@ def temporal(
         negatives: of each event; 0: none. Or an integer array of shape (events, m), such as published ones of a
             benchmark.
         how: ``"random"``: uniformly from the distinct destinations of `ds`. ``"historical"``: from the distinct
-            destinations that the event's source had strictly before, without the present one; random if there is none.
+            destinations that its source had strictly before the event, whatever `before` says, without the present one;
+            random if there is none.
         key: ``"row"``: negatives are drawn by the row's random key: other ones each epoch. ``"id"``: by the event's id:
             always the same, for evaluation.
         pending: whether there are ``S.pending`` and ``S.last``.
