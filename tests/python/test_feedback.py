@@ -809,6 +809,13 @@ def test_a_state_forgets_what_was_reported_after_it(path: str) -> None:
         assert (loader.feedback["loss"].known == known).all()
 
 
+def test_what_is_right_or_wrong_is_a_value(path: str) -> None:
+    with opened(path, feedback=leat.TopFraction(0.1, metric="wrong")) as loader:
+        for batch in loader:
+            loader.report(batch, wrong=batch.ids % 10 == 3)
+        assert sorted(int(i) for batch in loader for i in batch.ids) == list(range(3, N, 10))
+
+
 def test_ranks_by_arguments_report_the_rows_of_all_where_the_last_step_is_uneven(path: str) -> None:
     def run(world: int) -> list[list[int]]:
         ranks = [
