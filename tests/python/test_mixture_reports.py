@@ -273,6 +273,28 @@ def test_reports_that_are_none_are_refused_and_change_nothing(
     assert json.dumps(loader.state_dict()) == before
 
 
+def test_a_decision_on_a_late_report_holds_from_the_next_batch_and_ranks_refuse_it() -> None:
+    losses, counts = dict.fromkeys(LAWS, 2.0), dict.fromkeys(LAWS, 4)
+    weights = {"code": 0.0, "books": 0.0, "web": 1.0}
+    loader = opened(lambda step, losses, counts, held: weights)
+    batches = iter(loader)
+    for _ in range(8):
+        next(batches)
+    loader.report(2, losses, counts)  # four steps later is step 6
+    assert counted(next(batches))["web"] == 12 and loader.mixture.weights_at(0, 7)["web"] < 0.4
+    again = opened(log=loader.log)
+    assert again.plan(0, 8).tolist() == loader.plan(0, 8).tolist()
+    ranks = opened(leat.DoReMi(dict.fromkeys(LAWS, 1.0), every=1), rank=0, world_size=2)
+    batches = iter(ranks)
+    for _ in range(8):
+        next(batches)
+    before = json.dumps(ranks.state_dict())
+    with pytest.raises(ValueError, match="step 3 of epoch 0 is reported too late: a decision on it holds 4 steps later"):
+        ranks.report(3, losses, counts)
+    assert json.dumps(ranks.state_dict()) == before
+    ranks.report(4, losses, counts)
+
+
 def test_reports_come_in_order_of_steps_that_were_handed_out() -> None:
     loader = opened(leat.ADO(20))
     batches = iter(loader)

@@ -46,7 +46,7 @@ class Steering:
             self._decisions = Decisions(self._folded_log(), None, False)
         else:
             mix = dataset.first if isinstance(dataset, Schedule) else dataset
-            self._mixture = Mixture(self._core, mix.weights, algorithm, self._log_dir, writes)
+            self._mixture = Mixture(self._core, mix.weights, algorithm, self.world_size, self._log_dir, writes)
             self._mixture.keys = mix._keys
             self._decisions = self._mixture.decisions
         if log is not None:

@@ -33,9 +33,10 @@ class Mixture:
     """The mixture of a loader, as it stands: ``loader.mixture``."""
 
     def __init__(
-        self, core: _leat.Loader, weights: Weights, algorithm: Any, folder: str | None = None, writes: bool = False
+        self, core: _leat.Loader, weights: Weights, algorithm: Any, ranks: int, folder: str | None, writes: bool
     ) -> None:
         self.core = core
+        self._ranks = ranks
         self._opened = dict(weights)
         self._names = list(weights)
         self.keys = Keys()  #: further names of the domains (leat.Mix.by)
@@ -122,6 +123,8 @@ class Mixture:
         about = "the weights that were decided, because they have reported different losses"
         try:
             place = self._place(step)
+            at = max((place[0], place[1] + self._lead), self.decisions.place)
+            late = self._is_late(place, at)
             decided = self._measured(place, losses, counts)
         except Exception as e:
             if agree is not None:  # else the others would wait
@@ -133,11 +136,27 @@ class Mixture:
         if decided is None:
             return False
         name = type(self.algorithm).__name__
-        at = max((place[0], place[1] + self._lead), self.decisions.place)
         try:
-            self.decide(decided, at, name)
+            self.decide(decided, None if late else at, name)
         except RangeError:  # it lies beyond the end of the epoch
             self.decide(decided, (at[0] + 1, 0), name)
+        return True
+
+    def _is_late(self, place: Place, at: Place) -> bool:
+        """Whether the step from which a decision on the report of `place` would hold was handed out.
+
+        Raises:
+            ValueError: it was, and there are other ranks, which may have been handed out fewer batches.
+        """
+        handed = self._handed
+        if handed is None or at > handed:
+            return self._ranks == 1 and at[0] < self.core.epoch()  # which may have been left before its end
+        if self._ranks > 1:
+            raise ValueError(
+                f"step {place[1]} of epoch {place[0]} is reported too late: a decision on it holds {self._lead} steps "
+                f"later, and step {handed[1]} of epoch {handed[0]} was handed out. Report earlier, or let the "
+                "algorithm's attribute lead be more"
+            )
         return True
 
     def _by_name(self, given: Any) -> Any:
