@@ -111,7 +111,7 @@ static int change(struct leat_loader *l, struct leat_decision d, struct leat_err
 static int decide(struct leat_loader *l, struct leat_decision d, struct leat_error *error)
 {
     struct leat_consumer *c = &l->consumer;
-    if ((c->reader.started || c->reader.loaded) && leat_position_precedes(d.at, c->at))
+    if ((c->reader.started || c->reader.loaded) && leat_position_precedes(d.at, leat_consumer_received(c)))
         return leat_fail(error, LEAT_E_INVALID,
                          "a decision must not hold from epoch %" PRIu64 ", row %" PRIu64 ": that was handed out",
                          d.at.epoch, d.at.row);

@@ -203,3 +203,21 @@ def test_functions_go_on_with_the_new_size(path: str, tmp_path: Path) -> None:
 def test_where_a_decision_holds_is_an_epoch_and_a_step(records: Path, at: Any) -> None:
     with pytest.raises(TypeError, match=r"at is \(epoch, step\)"):
         leat.Loader(leat.open(records), 5).set_batch_size(5, at=at)
+
+
+@pytest.mark.parametrize("what", ["set_batch_size", "select", "set_order"])
+def test_an_epoch_that_set_epoch_goes_back_to_is_decided_anew(path: str, what: str) -> None:
+    given = 40 if what == "set_batch_size" else np.arange(40)
+    with opened(path) as loader, opened(path) as fresh:
+        for _ in range(2):
+            for _ in loader:
+                pass
+        loader.set_epoch(0)
+        getattr(loader, what)(given)
+        getattr(fresh, what)(given)
+        state = json.dumps(loader.state_dict())
+        expected = [batch.ids.tolist() for batch in fresh]
+        assert [batch.ids.tolist() for batch in loader] == expected
+    with opened(path) as again:
+        again.load_state_dict(json.loads(state))
+        assert [batch.ids.tolist() for batch in again] == expected
