@@ -289,7 +289,7 @@ def test_a_decision_on_a_late_report_holds_from_the_next_batch_and_ranks_refuse_
     for _ in range(8):
         next(batches)
     before = json.dumps(ranks.state_dict())
-    with pytest.raises(ValueError, match="step 3 of epoch 0 is reported too late: a decision on it holds 4 steps later"):
+    with pytest.raises(ValueError, match="step 3 of epoch 0 is reported too late: a decision on it holds 4 steps"):
         ranks.report(3, losses, counts)
     assert json.dumps(ranks.state_dict()) == before
     ranks.report(4, losses, counts)
