@@ -139,8 +139,8 @@ MUTATIONS = [
     Mutation(
         "a decision may concern rows that were handed out",
         "src/engine/control.c",
-        "if ((c->reader.started || c->reader.loaded) && leat_position_precedes(d.at, c->at))",
-        "if (c->reader.loaded && leat_position_precedes(d.at, c->at))",
+        "if ((c->reader.started || c->reader.loaded) && leat_position_precedes(d.at, leat_consumer_received(c)))",
+        "if (c->reader.loaded && leat_position_precedes(d.at, leat_consumer_received(c)))",
         ("py:test_mixture_reports.py::test_weights_of_a_batch_that_was_handed_out_are_refused",),
     ),
     Mutation(
