@@ -288,6 +288,8 @@ int leat_compiled_finish(struct leat_program *program, struct leat_compiled *c, 
     struct leat_type *t = &c->out;
     face->kind = t->kind;
     face->dtype = t->dtype;
+    face->item = t->item;
+    face->columns = t->columns;
     face->ndim = t->ndim;
     memcpy(face->shape, t->shape, sizeof face->shape);
     face->ragged = t->ndim && t->shape[0] < 0 && !leat_type_is_open(t);

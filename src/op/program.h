@@ -84,7 +84,9 @@ struct leat_output {
     int64_t strides[LEAT_MAX_DIMS]; /* in elements, of one row (a channels_last row is dense but permuted) */
     uint8_t channels;               /* of open images; 0: of a mask, which has no axis for them */
     enum leat_axes { LEAT_PLANES = 0, LEAT_PIXELS, LEAT_CHANNELS_LAST } axes; /* ... and how theirs stand */
-    uint64_t row_bytes; /* dense: bytes of a row; ragged: bytes of one step of the first dimension */
+    uint64_t row_bytes;   /* dense: bytes of a row; ragged: bytes of one step of the first dimension */
+    enum leat_dtype item; /* of sparse rows as they are stored: of their values, */
+    int64_t columns;      /* ... and how many columns there are; 0: it is none */
 };
 
 /* From fields to outputs: an ordinary chain takes one and gives one. That of a tuple takes and gives several, or one

@@ -130,13 +130,14 @@ static json_t *welcome(const struct leat_port *p, const struct leat_port_consume
     char fingerprint[33];
     const struct leat_position at = foremost(p);
     leat_json_fingerprint(p->fingerprint, fingerprint);
-    return json_pack("{s:s, s:i, s:I, s:s, s:o, s:o, s:I, s:I, s:I, s:b, s:I, s:I, s:I, s:o, s:o}", "name", p->name,
-                     "pid", (int)getpid(), "consumer", (json_int_t)c->id, "fingerprint", fingerprint, "order",
+    return json_pack("{s:s, s:i, s:I, s:s, s:o, s:o, s:I, s:I, s:I, s:b, s:I, s:I, s:I, s:o, s:o, s:o}", "name",
+                     p->name, "pid", (int)getpid(), "consumer", (json_int_t)c->id, "fingerprint", fingerprint, "order",
                      leat_json_hex64(p->order), "program", leat_json_hex64(l->program), "batch_size",
                      (json_int_t)l->is.batch_rows, "rank", (json_int_t)l->loader->input.rank, "world_size",
                      (json_int_t)l->loader->input.world_size, "whole_batches", (int)l->whole, "memory_bytes",
                      (json_int_t)l->memory_bytes, "epoch", (json_int_t)at.epoch, "row", (json_int_t)at.row, "stacks",
-                     leat_line_stacks(l->loader), "about", json_loads(p->about, 0, NULL));
+                     leat_line_stacks(l->loader), "sparse", leat_line_sparse(l->loader), "about",
+                     json_loads(p->about, 0, NULL));
 }
 
 static int admit(struct leat_port *p, struct leat_port_consumer *c, const struct leat_wish *wish,

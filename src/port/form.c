@@ -1,7 +1,8 @@
 /*
  * The stacking of images of open size, and masks of instances: batches hold them one behind the other, and the program
  * says in its own words ("stack", ToLayout, PadTo) how they are delivered. The package does the same of a program that
- * is written in Python (leat/program.py, `stacked`).
+ * is written in Python (leat/program.py, `stacked`). Likewise sparse rows, which come as they are stored if the program
+ * does not divide them.
  */
 #include <jansson.h>
 #include <string.h>
@@ -88,4 +89,15 @@ json_t *leat_line_stacks(const struct leat_loader *l)
         add_entry(stacks, &fields, json_object_get(parsed, "operators"), key, entry);
     json_decref(parsed);
     return stacks;
+}
+
+json_t *leat_line_sparse(const struct leat_loader *l)
+{
+    json_t *sparse = json_object();
+    for (size_t i = 0; i < leat_program_outputs(l->program); i++) {
+        const struct leat_output *o = leat_program_output(l->program, i);
+        if (o->columns && !o->hidden)
+            json_object_set_new(sparse, o->name, json_pack("[s I]", leat_dtype_name(o->item), (json_int_t)o->columns));
+    }
+    return sparse;
 }

@@ -293,6 +293,8 @@ void leat_line_nudge(struct leat_line *line);
 /* form.c: the stacking of its outputs of open size, a json_t object {output: [how, name of the mask, axis of channels
  * or null, masks of a row or null]}. */
 struct json_t *leat_line_stacks(const struct leat_loader *loader);
+/* Its outputs that are sparse rows as they are stored, {output: [dtype of values, number of columns]}. */
+struct json_t *leat_line_sparse(const struct leat_loader *loader);
 
 /* samples.c: lines whose reader has samples of its own */
 

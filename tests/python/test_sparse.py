@@ -132,6 +132,26 @@ def test_a_port_serves_sparse_rows_with_its_outputs_and_with_others(tmp_path: Pa
             assert np.allclose(batch["X"].to_dense(), wanted[batch.ids])
 
 
+@pytest.mark.parametrize("framework", ["numpy", "torch"])
+@pytest.mark.parametrize("dtype", ["uint8", "float64"])
+def test_a_port_of_the_command_line_serves_sparse_rows(tmp_path: Path, dtype: str, framework: Any) -> None:
+    matrix = drawn_matrix(40, 20, dtype, 5)
+    write(tmp_path / "d.leat", matrix)
+    logarithm = np.log1p(dense(matrix).astype("float64" if dtype == "float64" else "float32"))
+    for name, asked, wanted in (("stored", None, dense(matrix)), ("logs", {"X": [leat.ops.Log1p()]}, logarithm)):
+        leat.ports.serve(tmp_path / "d.leat", name, outputs=asked, batch_size=8, folder=tmp_path)
+        try:
+            for own in (None, asked):
+                with leat.attach(name, folder=tmp_path, framework=framework, outputs=own, start="beginning") as reader:
+                    for batch in reader:
+                        found = batch["X"]
+                        assert isinstance(found, leat.Sparse)
+                        assert isinstance(found.values, np.ndarray if framework == "numpy" else torch.Tensor)
+                        assert np.allclose(np.asarray(found.to_dense()), wanted[np.asarray(batch.ids)])
+        finally:
+            leat.ports.stop(name, folder=tmp_path)
+
+
 def test_a_run_goes_on_on_other_ranks_and_its_rows_are_made_anywhere(tmp_path: Path) -> None:
     ds = write(tmp_path / "d.leat", drawn_matrix(64, 20, "float32", 6))
     whole = leat.Loader(ds, global_batch_size=8, shuffle=True, framework="numpy", rank=0, world_size=1)

@@ -16,7 +16,7 @@ import numpy as np
 from .. import _leat, check
 from ..data.ragged import Ragged
 from ..data.schema import JSON, STR
-from ..data.sparse import Sparse
+from ..data.sparse import Sparse, unpacked_rows
 from ..device.table import Rows
 from ..errors import CorruptError, RangeError
 from ..program import Stack
@@ -53,6 +53,7 @@ class Form:
         self.gathered: dict[str, tuple[Rows, str]] = {}  #: rows by the numbers that an output has
         self.hidden = False  # this process needs no outputs
         self.sparse: dict[str, int] = {}  #: outputs of sparse rows, and their numbers of columns
+        self.stored: dict[str, tuple[np.dtype[Any], int]] = {}  #: those of which a port gives the bytes: dtype, columns
         self.order: list[str] = []  #: the user's order of outputs, if the engine's differs
         self.meaning: Meaning | None = None
         self.length: int | None = None  #: of rows that hold sequences of several documents, padded behind the last, ...
@@ -114,6 +115,8 @@ class Form:
             if name not in makers:  # a reader of other outputs
                 continue
             makers[name] = partial(_sparse, makers[name], makers.pop(f"{name}.columns"), columns)
+        for name, (dtype, columns) in self.stored.items():
+            makers[name] = partial(_unpacked, self, makers[name], dtype, columns)
         if self.length is not None:
             makers = thd.makers_of(makers, self.length, self.multiple, self.small)
         if self.slices is not None:
@@ -165,6 +168,13 @@ def _sparse(values: Any, columns: Any, n: int, core: _leat.Batch) -> Sparse:
     """Both outputs have the same offsets."""
     found = values(core)
     return Sparse(found.values, columns(core).values, found.offsets, n)
+
+
+def _unpacked(form: Form, rows: Any, dtype: np.dtype[Any], n: int, core: _leat.Batch) -> Sparse:
+    found = rows(core)
+    values, offsets = (np.asarray(part if form.card is None else part.cpu()) for part in (found.values, found.offsets))
+    made = unpacked_rows(values, offsets, dtype, n)
+    return made if form.tensor is None else made._tensors()._map(lambda part: part.to(found.values.device))
 
 
 def _moved(form: Form, make: Callable[[Any], Any], core: Any) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .. import check
+from ..data.schema import held
 from ..errors import StateError
 from ..loading.batch import Form
 from ..program import Stack
@@ -22,6 +23,7 @@ def form_of(said: Mapping[str, Any], framework: str | None) -> Form:
         form.stacks = {str(name): Stack(*stack) for name, stack in said.get("stacks", {}).items()}
         form.order = [str(name) for name in about.get("order", [])]
         form.sparse = {str(name): int(n) for name, n in about.get("sparse", {}).items()}
+        form.stored = {str(name): (held(item), int(n)) for name, (item, n) in said.get("sparse", {}).items()}
         length = about.get("length")
         form.length = None if length is None else int(length)
         form.multiple = int(about.get("multiple", 1))
