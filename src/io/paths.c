@@ -5,6 +5,7 @@
 #include "io/paths.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <glob.h>
 #include <locale.h>
 #include <stdio.h>
@@ -82,6 +83,32 @@ static int compare_paths(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+/* Whether a file begins as a manifest does. */
+static bool is_manifest(const char *path)
+{
+    char head[sizeof LEAT_MANIFEST_HEAD] = "";
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    const bool is = fd >= 0 && read(fd, head, sizeof head - 1) > 0 && !strcmp(head, LEAT_MANIFEST_HEAD);
+    if (fd >= 0)
+        close(fd);
+    return is;
+}
+
+/* Whether photos.00007.leat, which is `path`, has its manifest photos.leat among n sorted paths, whose samples are then
+ * the shard's too. `manifest` has room for the path. */
+static bool has_manifest(char *const *sorted, size_t n, const char *path, char *manifest)
+{
+    static const char end[] = ".leat";
+    const size_t length = strlen(path), ends = sizeof end - 1;
+    size_t stem = length > ends && !strcmp(path + length - ends, end) ? length - ends : 0;
+    while (stem && path[stem - 1] >= '0' && path[stem - 1] <= '9')
+        stem--;
+    if (!stem || path[stem - 1] != '.' || length - ends - stem < 5)
+        return false;
+    sprintf(manifest, "%.*s%s", (int)stem - 1, path, end);
+    return bsearch(&manifest, sorted, n, sizeof *sorted, compare_paths) && is_manifest(manifest);
+}
+
 /* The files that fit a pattern with a star, sorted by name. Names are UTF-8 whatever the language of the process. */
 static int push_matching(struct list *list, const char *pattern)
 {
@@ -137,19 +164,23 @@ int leat_paths_expand(const char *const *given, size_t n, char ***paths, size_t 
     for (size_t i = 0; i < n && !rc; i++)
         rc = expand(&list, given[i]);
     /* one block: the addresses, and behind them the texts */
-    if (!rc && !(*paths = leat_alloc((list.n + 1) * sizeof **paths + list.bytes)))
+    char **sorted = leat_alloc((list.n + 1) * sizeof *sorted + list.bytes + 1);
+    if (!rc && (!sorted || !(*paths = leat_alloc((list.n + 1) * sizeof **paths + list.bytes))))
         rc = leat_fail(error, LEAT_E_NOMEM, "no memory for the names of %zu files", list.n);
+    if (!rc && list.n) {
+        memcpy(sorted, list.at, list.n * sizeof *sorted);
+        qsort(sorted, list.n, sizeof *sorted, compare_paths);
+    }
     char *text = rc ? NULL : (char *)(*paths + list.n + 1);
-    for (size_t i = 0; i < list.n; i++) {
-        if (text) {
-            (*paths)[i] = text;
+    for (size_t i = 0; text && i < list.n; i++)
+        if (!has_manifest(sorted, list.n, list.at[i], (char *)(sorted + list.n + 1))) {
+            (*paths)[(*n_paths)++] = text;
             text = stpcpy(text, list.at[i]) + 1;
         }
+    for (size_t i = 0; i < list.n; i++)
         leat_free(list.at[i]);
-    }
     leat_free(list.at);
-    if (!rc)
-        *n_paths = list.n;
+    leat_free(sorted);
     return rc;
 }
 

@@ -8,6 +8,9 @@
 
 struct leat_error;
 
+/* The first bytes of a manifest of shards (store/manifest.h). */
+#define LEAT_MANIFEST_HEAD "{\"format\": \"leat-manifest\""
+
 /* Whether leat has put a file there: an index beside a file, the copy of a compressed one, or one not finished. */
 bool leat_path_is_ours(const char *path);
 

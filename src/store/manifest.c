@@ -15,10 +15,11 @@
 #include "base/json.h"
 #include "format/fingerprint.h"
 #include "io/file.h"
+#include "io/paths.h"
 #include "store/growing.h"
 #include "store/reader.h"
 
-#define HEAD "{\"format\": \"leat-manifest\""
+#define HEAD LEAT_MANIFEST_HEAD
 #define CHECKSUM_WORD "\"checksum\": \""
 enum { TAIL_BYTES = sizeof CHECKSUM_WORD - 1 + 16 + 3 }; /* the word, 16 digits, quote, brace, newline */
 #define MAX_MANIFEST_BYTES (UINT64_C(1) << 28)

@@ -99,6 +99,21 @@ def test_patterns_with_a_star_are_those_of_leat_open(tmp_path: Path) -> None:
         package.open(tmp_path / "q*")
 
 
+def test_a_manifest_stands_for_its_shards(tmp_path: Path) -> None:
+    for name in "ab":
+        with package.Writer(tmp_path / f"{name}.leat", {"x": package.field("uint8", (1 << 20,))}, shard_bytes=1) as w:
+            w.write_batch({"x": np.zeros((20, 1 << 20), np.uint8)})
+    whole = package.concat(package.open(tmp_path / "a.leat"), package.open(tmp_path / "b.leat")).fingerprint
+    files = sorted(map(str, tmp_path.iterdir()))
+    assert len(files) > 4
+    assert package.open(tmp_path / "*.leat").fingerprint == whole == package.open(files).fingerprint
+    assert json.loads(leat("info", tmp_path / "*.leat", "--json").stdout)["fingerprint"] == whole
+    assert json.loads(leat("info", *files, "--json").stdout)["fingerprint"] == whole
+    shards = package.open(tmp_path / "a.0*.leat")
+    assert (len(shards), shards.fingerprint) == (20, package.open(tmp_path / "a.leat").fingerprint)
+    assert len(package.open([tmp_path / "a.leat", tmp_path / "a.0*.leat"])) == 20
+
+
 def test_a_file_whose_name_looks_like_a_pattern_is_itself(tmp_path: Path) -> None:
     path = tmp_path / "x-{0..1}.jsonl"
     path.write_text('{"n": 1}\n')

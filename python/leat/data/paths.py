@@ -11,7 +11,7 @@ REMOTE = re.compile("https?://", re.IGNORECASE)
 
 
 def expanded(*paths: str | os.PathLike[str]) -> list[str]:
-    """The files that paths and patterns stand for.
+    """The files that paths and patterns stand for, of a manifest and its shards the manifest alone.
 
     Raises:
         ValueError: a range of numbers does not rise, or has more than a million.

@@ -40,6 +40,29 @@ TEST(each_allocation_of_expanding_paths_may_fail)
     leat_free(paths);
 }
 
+TEST(a_shard_whose_manifest_is_there_is_left_out)
+{
+    static const char *const given[][3] = {{"d*.leat", "x", "d.00001.leat"},
+                                           {"d.000??.leat", "e.leat", "e.00000.leat"}};
+    static const char *const want[][4] = {{"d.leat", "d.x.leat", "x"},
+                                          {"d.00000.leat", "d.00001.leat", "e.leat", "e.00000.leat"}};
+    struct leat_error error;
+    files_write_text(folder, "d.leat", LEAT_MANIFEST_HEAD ", \"version\": 1");
+    files_write_text(folder, "e.leat", "no manifest");
+    files_write_text(folder, "d.00000.leat", "x");
+    files_write_text(folder, "d.00001.leat", "x");
+    files_write_text(folder, "d.x.leat", "x");
+    for (size_t i = 0; i < 2; i++) {
+        char **paths;
+        size_t n;
+        assert_int_equal(leat_paths_expand(given[i], 3, &paths, &n, &error), LEAT_OK);
+        assert_int_equal(n, 3 + i);
+        for (size_t k = 0; k < n; k++)
+            assert_string_equal(paths[k], want[i][k]);
+        leat_free(paths);
+    }
+}
+
 TEST(a_pattern_that_no_file_fits_and_a_range_that_falls_leave_nothing)
 {
     static const char *const wrong[][2] = {{"a.x", "z*"}, {"b-*", "c-{2..1}"}};
