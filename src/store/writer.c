@@ -628,7 +628,10 @@ int leat_writer_convert(struct leat_writer *w, const struct leat_writer_source *
     leat_fingerprint_finish(w->layout.fields, w->layout.n_stored, o->classes, source->classes_apart ? 0 : o->n_classes,
                             source->count, source->sums, own);
     if (memcmp(own, source->fingerprint, sizeof own) != 0)
-        return leat_fail(error, LEAT_E_INVALID, "the file is no conversion of the data set, which has other fields");
+        return leat_fail(
+            error, LEAT_E_INVALID,
+            "the file is no conversion of the data set, which has other fields, or files of a folder or of "
+            "a tar as values, which leat convert writes");
     w->target.converts = true;
     w->target.converted_count = source->count;
     w->target.conversion = (struct leat_store_conversion){.sums = {source->sums[0], source->sums[1]},

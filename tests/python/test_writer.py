@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+import torch
 from drawn_support import examples
 from dtypes import DTYPES
 from hypothesis import given
@@ -127,6 +128,7 @@ def test_a_number_in_the_middle_of_two_of_bfloat16_becomes_the_even_one(tmp_path
         ("json", (), {1, 2}),
         ("json", (), float("nan")),
         ("image", (), 3),
+        ("float32", (2, 2), torch.eye(2).to_sparse()),
     ],
 )
 def test_a_value_that_does_not_fit_is_an_error_that_names_its_field(
@@ -144,6 +146,35 @@ def test_the_writer_goes_on_after_a_value_that_was_refused(tmp_path: Path) -> No
             w.add(n="no")
         w.add(n=1)
     assert leat.open(tmp_path / "a.leat")[0]["n"] == 1
+
+
+def test_tensors_that_are_views_by_sign_are_taken(tmp_path: Path) -> None:
+    value = torch.tensor([1 + 2j, 3 - 4j]).conj().imag
+    assert write(tmp_path / "a.leat", {"v": leat.field("float32", (2,))}, {"v": value})[0]["v"].tolist() == [-2, 4]
+
+
+def test_a_file_is_written_again_by_its_own_schema(tmp_path: Path, jpeg: Callable[..., bytes]) -> None:
+    sample = {"image": jpeg(8, 8), "label": 3}
+    ds = write(tmp_path / "a.leat", {"image": "image", "label": "int64"}, sample)
+    with leat.Writer(tmp_path / "b.leat", ds.schema) as w:
+        w.write({**ds[0], "label": 4})
+        w.write_batch({name: [value] for name, value in ds[0].items()})
+        w.write_dataset(ds)
+    again = leat.open(tmp_path / "b.leat")
+    assert again.schema == ds.schema
+    assert [(s["image"], s["label"]) for s in again] == [(sample["image"], label) for label in (4, 3, 3)]
+
+
+def test_wrong_metadata_are_named_and_leave_the_writer_as_it_is(tmp_path: Path) -> None:
+    for wrong in ({"n": np.int64(1)}, {"n": float("nan")}, [1], "text"):
+        with pytest.raises((TypeError, ValueError), match="^metadata"):
+            leat.Writer(tmp_path / "a.leat", {"n": "int64"}, metadata=wrong)  # type: ignore[arg-type]
+    w = leat.Writer(tmp_path / "a.leat", {"n": "int64"})
+    w.add(n=1)
+    with pytest.raises(TypeError, match="^metadata takes what json.dumps takes"):
+        w.close({"n": np.int64(1)})
+    w.close({"n": 1})
+    assert leat.open(tmp_path / "a.leat").metadata == {"n": 1}
 
 
 @pytest.mark.parametrize("values", [{}, {"n": 1, "m": 2}, {"m": 2}])

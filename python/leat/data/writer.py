@@ -35,7 +35,8 @@ class Writer:
 
     Args:
         path: the file to make.
-        schema: name and type of each field: a dtype name or :func:`leat.field`.
+        schema: name and type of each field: a dtype name or :func:`leat.field`. Of ``ds.schema`` what leat derives of
+            photos, as ``image.width``, is left out, and so it is of samples: ``w.write(ds[i])`` copies one.
         check: scan every photo to its end and mark broken ones.
         photos: ``"original"``: the bytes of photos are stored unchanged (with `check`, JPEGs get an index of their
             rows, under 1% of their bytes). ``"fast"``: JPEGs are stored in a form that is decoded several times faster
@@ -94,7 +95,9 @@ class Writer:
     ) -> None:
         if not isinstance(schema, Mapping):
             raise TypeError(f"schema is a dict of name: type, not {type(schema).__name__}")
-        self._fields: dict[str, Field] = {str(name): _schema.as_field(f) for name, f in schema.items()}
+        given = {str(name): _schema.as_field(f) for name, f in schema.items()}
+        self._fields: dict[str, Field] = _schema.of_copy(given)
+        self._derived = given.keys() - self._fields.keys()  # of photos, which a writer derives itself
         self._rows = Rows(self._fields)
         self._path = os.fspath(path)
         self._instances = _Instances(self._fields)
@@ -118,7 +121,7 @@ class Writer:
             _check.flag("resume", resume),
             0 if shard_bytes is None else _check.integer("shard_bytes", shard_bytes, 1),
             _check.threads(num_threads),
-            None if metadata is None else json.dumps(dict(metadata)),
+            _metadata(metadata),
             [] if classes is None else _check.names("classes", classes),
             _check.choice("photos", photos, _PHOTOS),
             _check.flag("lenient", lenient),
@@ -166,7 +169,10 @@ class Writer:
 
     def write(self, sample: Mapping[str, Any]) -> int:
         """Adds one sample given as a dict; see :meth:`add`."""
-        return self.write_row(self._rows.of(sample))
+        return self.write_row(self._rows.of(self._stored(sample)))
+
+    def _stored(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {n: v for n, v in values.items() if n not in self._derived} if self._derived else values
 
     def write_row(self, row: list[Any]) -> int:
         """Adds one sample given as the buffers of its fields, in their order (:class:`leat.data.writer.Rows`)."""
@@ -182,6 +188,7 @@ class Writer:
         ...     len(w)
         3
         """
+        columns = self._stored(columns)
         if columns.keys() != self._fields.keys():
             raise ValueError(_names(self._fields, columns))
         columns = {name: c.tocsr() if hasattr(c, "tocsr") else c for name, c in columns.items()}
@@ -259,9 +266,10 @@ class Writer:
     def _close(self, metadata: Mapping[str, Any] | None = None) -> None:
         if self._closed:
             return
+        text = _metadata(metadata)  # what is wrong with them leaves the writer as it is
         self._closed = True
         try:
-            self._handle.finish(None if metadata is None else json.dumps(dict(metadata)))
+            self._handle.finish(text)
             self.broken = self._handle.bad()
             self.as_came = self._handle.as_came()
             self.warned = self._handle.warned()
@@ -490,14 +498,25 @@ def _text(name: str, value: Any) -> bytes:
 
 def _json(name: str, value: Any) -> bytes:
     try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+        return _dumped(f"field {name!r}", value, ensure_ascii=False).encode()
     except UnicodeEncodeError as e:
         raise ValueError(f"field {name!r}: the JSON cannot be written as UTF-8: {_check.half_pair(e)}") from None
+
+
+def _dumped(what: str, value: Any, **options: Any) -> str:
+    try:
+        return json.dumps(value, allow_nan=False, **options)
     except RecursionError:
-        raise ValueError(f"field {name!r} takes what json.dumps takes: this is nested too deeply") from None
+        raise ValueError(f"{what} takes what json.dumps takes: this is nested too deeply") from None
     except (TypeError, ValueError) as e:
         kind = TypeError if isinstance(e, TypeError) else ValueError
-        raise kind(f"field {name!r} takes what json.dumps takes: {e}") from None
+        raise kind(f"{what} takes what json.dumps takes: {e}") from None
+
+
+def _metadata(given: Mapping[str, Any] | None) -> str | None:
+    if given is not None and not isinstance(given, Mapping):
+        raise TypeError(f"metadata is a dict, not {type(given).__name__}")
+    return None if given is None else _dumped("metadata", dict(given))
 
 
 def _array(name: str, field: Field, value: Any, shape: tuple[int | None, ...]) -> np.ndarray[Any, Any]:
@@ -526,7 +545,10 @@ def _convert(name: str, field: Field, value: Any) -> np.ndarray[Any, Any]:
                 bits: np.ndarray[Any, Any] = value.cpu().contiguous().view(torch.int16).numpy()
                 return bits
             value = value.float()
-        value = value.cpu().numpy()
+        try:
+            value = value.numpy(force=True)
+        except (RuntimeError, TypeError) as e:  # such as one of sparse layout
+            raise TypeError(f"field {name!r} takes {field.dtype}: {e}") from None
     if isinstance(value, np.ndarray) and value.ndim:
         return _cast(name, field, value)
     if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and not value.ndim):
