@@ -303,7 +303,11 @@ void cli_print_element(FILE *out, enum leat_dtype dtype, const void *data, size_
                      : dtype == LEAT_BF16 ? 4
                      : dtype == LEAT_F16  ? 5
                                           : 10;
-        fprintf(out, "%.*g", digits, cli_element(dtype, data, i));
+        const double v = cli_element(dtype, data, i);
+        if (isfinite(v))
+            fprintf(out, "%.*g%s", digits, v, v == 0 && signbit(v) ? ".0" : ""); /* -0 is a whole number of JSON */
+        else
+            fputs(isnan(v) ? "NaN" : v < 0 ? "-Infinity" : "Infinity", out);
     }
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 from pathlib import Path
 from typing import Any
 
@@ -239,6 +240,19 @@ def test_stats_of_tables_are_those_of_their_samples(tmp_path: Path, form: str) -
     want = json.loads(leat("stats", tmp_path / "o.leat", "--json", "--where", "n >= 0").stdout)
     assert found.pop("path").startswith(str(given[0])) and want.pop("path")
     assert found == want and list((tmp_path / "temporary").iterdir()) == []
+
+
+def test_a_table_that_finds_no_room_for_its_copy_is_told_another_place(tmp_path: Path) -> None:
+    def little_room() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (8 << 10, 8 << 10))
+
+    pa = pytest.importorskip("pyarrow")
+    (tmp_path / "temporary").mkdir()
+    pytest.importorskip("pyarrow.parquet").write_table(pa.table({"n": range(9000)}), tmp_path / "t.parquet")
+    env = {**PYTHON, "TMPDIR": str(tmp_path / "temporary")}
+    said = leat("stats", tmp_path / "t.parquet", code=2, env=env, preexec_fn=little_room).stderr
+    assert said == "leat stats: writing a temporary file failed: File too large: TMPDIR names another place\n"
+    assert list((tmp_path / "temporary").iterdir()) == []
 
 
 def test_samples_of_tables_that_lack_values_are_left_out_and_counted(tmp_path: Path) -> None:

@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 from cli_support import PYTHON, Started, command, golden, leat, leat_bytes, make_folder
 
+import leat as package
+
 PROGRAM = {
     "operators": {
         "a": {"type": "Decode", "mode": "RGB"},
@@ -248,6 +250,16 @@ def test_cat_gives_values_as_text_and_as_bytes(packed: Path) -> None:
     assert leat("cat", packed, "--id", 13, "--field", "label").stdout == "1\n"
     assert leat_bytes("cat", packed, "--id", 13, "--field", "label", "--raw") == struct.pack("<q", 1)
     assert leat("cat", packed, "--id", 13, "--field", "name").stdout == "bee/0001.png"
+
+
+def test_cat_gives_numbers_that_readers_of_json_take(tmp_path: Path) -> None:
+    given = [0.1, -0.0, float("nan"), float("inf"), -float("inf"), 5e-324, 1e22]
+    with package.Writer(tmp_path / "n.leat", {"x": "float64", "v": package.field("float64", (None,))}) as w:
+        for x in given:
+            w.add(x=x, v=given)
+    for i, x in enumerate(given):
+        assert repr(json.loads(leat("cat", tmp_path / "n.leat", "--id", i, "--field", "x").stdout)) == repr(x)
+    assert repr(json.loads(leat("cat", tmp_path / "n.leat", "--id", 0, "--field", "v").stdout)) == repr(given)
 
 
 def test_cat_writes_to_a_path(folder: Path, packed: Path, tmp_path: Path) -> None:

@@ -23,8 +23,8 @@ def main(options: Mapping[str, str]) -> int:
     try:
         make(src, options)
     except FileError as e:
-        if str(e.filename).startswith(made):
-            e.args = (f"{e}\nTMPDIR names another place for temporary files.",)
+        if e.errno and str(e.filename).startswith(made):  # as cli_temporary_failed
+            e.args = (f"writing a temporary file failed: {os.strerror(e.errno)}: TMPDIR names another place",)
         raise
     return DONE
 
