@@ -173,7 +173,9 @@ static int check_names(const struct leat_store_layout *l, struct leat_error *err
     for (uint32_t f = 0; f < l->n_fields; f++)
         for (uint32_t g = 0; g < f; g++)
             if (!strcmp(l->names[f], l->names[g]))
-                return leat_fail(error, LEAT_E_INVALID, "two fields are named '%s': give each its own name",
+                return leat_fail(error, LEAT_E_INVALID,
+                                 f < l->n_stored ? "two fields are named '%s': give each its own name"
+                                                 : "a field is named '%s', which leat derives of a photo: leave it out",
                                  l->names[f]);
     for (uint32_t f = 0; f < l->n_stored; f++)
         if (l->fields[f].flags & LEAT_FIELD_FILES && l->name_field < 0)

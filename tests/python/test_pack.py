@@ -194,6 +194,8 @@ def test_rows_of_scipy_are_sparse(workers: int, tmp_path: Path) -> None:
     rows = [{"x": scipy.csr_matrix(np.eye(3, dtype=np.float32)[i % 3 : i % 3 + 1])} for i in range(5)]
     made = leat.pack(rows, tmp_path / "a.leat", workers=workers).open()
     assert made.schema["x"] == leat.sparse("float32", 3) and made[4]["x"].columns.tolist() == [1]
+    again = leat.pack([made[i] for i in range(5)], tmp_path / "b.leat", workers=workers).open()
+    assert again.schema == made.schema and again.fingerprint == made.fingerprint
 
 
 def test_names_that_become_one_are_an_error(tmp_path: Path) -> None:
@@ -269,6 +271,14 @@ def test_fields_choose_name_and_say_what_values_are(tmp_path: Path) -> None:
         leat.pack(pairs, tmp_path / "d.leat", fields={"a": "int64"}, workers=0)
     with pytest.raises(ValueError, match="sample 0: it has no 'z': it has 'square'"):
         leat.pack(Squares(), tmp_path / "d.leat", fields={"z": "int64"}, workers=0)
+
+
+def test_the_metadata_of_a_data_set_of_leat_come_along(tmp_path: Path) -> None:
+    with leat.Writer(tmp_path / "a.leat", {"x": "int64"}, metadata={"tokenizer": {"hash": "a"}}) as w:
+        w.add(x=1)
+    ds = leat.open(tmp_path / "a.leat")
+    assert leat.pack(ds, tmp_path / "b.leat").open().metadata == ds.metadata
+    assert leat.pack(ds, tmp_path / "c.leat", metadata={}).open().metadata == {}
 
 
 def test_classes_come_along(tmp_path: Path) -> None:

@@ -103,6 +103,16 @@ def test_a_number_in_the_middle_of_two_of_bfloat16_becomes_the_even_one(tmp_path
     assert ds[0]["v"].tolist() == [1, 1 + 4 / 256, -1, 1 + 2 / 256]
 
 
+def test_arrays_of_float32_that_bfloat16_holds_are_taken(tmp_path: Path) -> None:
+    value = torch.tensor([[1.5, -0.0], [3e38, float("-inf")]], dtype=torch.bfloat16)
+    schema = {"v": leat.field("bfloat16", (None, 2))}
+    ds = write(tmp_path / "a.leat", schema, {"v": value})
+    again = write(tmp_path / "b.leat", schema, ds[0])
+    assert again.fingerprint == ds.fingerprint and repr(again[0]["v"]) == repr(value.float().numpy())
+    with pytest.raises(TypeError, match="'v' takes bfloat16, which numpy lacks"):
+        write(tmp_path / "c.leat", schema, {"v": np.full((1, 2), 1.1, np.float32)})
+
+
 @pytest.mark.parametrize(
     ("dtype", "shape", "value"),
     [
@@ -162,6 +172,8 @@ def test_a_file_is_written_again_by_its_own_schema(tmp_path: Path, jpeg: Callabl
         w.write_dataset(ds)
     again = leat.open(tmp_path / "b.leat")
     assert again.schema == ds.schema
+    with pytest.raises(ValueError, match="named 'image.width', which leat derives of a photo: leave it out"):
+        leat.Writer(tmp_path / "c.leat", {"image": "image", "image.width": "uint32"})
     assert [(s["image"], s["label"]) for s in again] == [(sample["image"], label) for label in (4, 3, 3)]
 
 

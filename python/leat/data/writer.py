@@ -36,7 +36,7 @@ class Writer:
     Args:
         path: the file to make.
         schema: name and type of each field: a dtype name or :func:`leat.field`. Of ``ds.schema`` what leat derives of
-            photos, as ``image.width``, is left out, and so it is of samples: ``w.write(ds[i])`` copies one.
+            photos, as ``image.width``, is left out, as it is of samples: ``w.write(ds[i])``.
         check: scan every photo to its end and mark broken ones.
         photos: ``"original"``: the bytes of photos are stored unchanged (with `check`, JPEGs get an index of their
             rows, under 1% of their bytes). ``"fast"``: JPEGs are stored in a form that is decoded several times faster
@@ -560,6 +560,8 @@ def _cast(name: str, field: Field, array: np.ndarray[Any, Any]) -> np.ndarray[An
     if field.dtype == "bfloat16":
         if array.dtype.name == "bfloat16":
             return array.view(np.int16)
+        if array.dtype == np.float32 and not ((bits := array.view(np.uint32)) & 0xFFFF).any():  # as ds[i] gives them
+            return (bits >> 16).astype(np.uint16).view(np.int16)
         if not array.size:
             return np.empty(array.shape, np.int16)
         raise TypeError(

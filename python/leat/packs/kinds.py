@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..data.schema import Field, as_field, dtype_name, field, sparse
+from ..data.sparse import Sparse
 from ..errors import BrokenSampleError, InvalidError
 
 _PHOTO = re.compile(
@@ -220,6 +221,8 @@ def _kind(name: str, number: int, value: Any) -> Field | None:
         return _of_list(name, number, value)
     if isinstance(value, (bool, int, float)):
         return field({bool: "bool", float: "float64"}.get(type(value), "int64"))
+    if isinstance(value, Sparse) and len(value) == 1:
+        return sparse(dtype_name(value.values.dtype), value.n)
     if hasattr(value, "tocsr") and value.shape[0] == 1:
         return sparse(str(value.dtype), int(value.shape[-1]))
     if hasattr(value, "dtype") and hasattr(value, "shape"):

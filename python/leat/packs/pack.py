@@ -120,7 +120,7 @@ def pack(
             (``"raise"``). A sample that raises is left out by ``"skip"``; else it is an error, as nothing can be kept.
         classes: names of the classes of the field ``label``; None: the attribute ``classes`` of the data set, if it is
             a list of texts.
-        metadata, shard_bytes, overwrite: as of :class:`leat.Writer`.
+        metadata, shard_bytes, overwrite: as of :class:`leat.Writer`; without `metadata` a leat.Dataset gives its own.
         resume: continue an interrupted run after its last complete sample; the file has the same bytes as without the
             interruption. An iterable is read from its beginning and its first samples are passed over. The data set has
             to be the same, as its class, length, and first and last sample say (of an iterable class and first sample;
@@ -153,6 +153,7 @@ def pack(
     given |= {"on_bad": on_error}
     if isinstance(dataset, Dataset):
         samples: _Samples = _Stored(dataset, fields)
+        given["metadata"] = dataset.metadata if metadata is None else metadata
     else:
         samples = (_Listed if _is_listed(dataset) else _Streamed)(dataset, Form(fields))
     if classes is None and isinstance(found := getattr(dataset, "classes", None), (list, tuple)):
