@@ -290,4 +290,23 @@ def test_a_port_that_cannot_be_started_is_an_error_with_the_reason(numbers: Path
         leat.ports.serve(numbers, "s", outputs={"z": []}, folder=tmp_path / "ports")
     with pytest.raises(leat.UnsupportedError, match="functions in Python"):
         leat.ports.serve(numbers, "s", outputs={"y": [leat.ops.Map(np.copy)]}, folder=tmp_path / "ports")
+    for other in ([numbers], leat.open(numbers), bytes(numbers)):
+        with pytest.raises(TypeError, match=r"^path is .*: leat.Port\(loader, name\) serves what leat.open gives"):
+            leat.ports.serve(other, "s", folder=tmp_path / "ports")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="shuffle is True or False"):
+        leat.ports.serve(numbers, "s", shuffle="no", folder=tmp_path / "ports")  # type: ignore[arg-type]
+
+
+def test_names_that_look_like_options_are_served(
+    numbers: Path, ports: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "--seed").write_bytes(numbers.read_bytes())
+    assert leat.ports.serve("--seed", "--linger", num_threads="auto")
+    try:
+        with leat.attach("--linger", start="beginning", framework="numpy") as reader:
+            assert sum(batch.size for batch in reader) == N
+    finally:
+        leat.ports.stop("--linger")
+    assert gone(ports)
     assert not leat.ports.ls(tmp_path / "ports")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sysconfig
@@ -9,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+from .. import check
 from ..errors import Error, MissingFileError
 from ..program import Outputs
 from ..sharing.known import Folder, ls, path_of, text_of
@@ -16,7 +18,7 @@ from .attached import program_of
 
 
 def serve(
-    path: Any,
+    path: str | os.PathLike[str],
     name: str,
     *,
     outputs: Outputs | None = None,
@@ -24,7 +26,7 @@ def serve(
     shuffle: bool = False,
     seed: int = 0,
     on_error: Literal["raise", "skip", "substitute"] = "raise",
-    num_threads: int | None = None,
+    num_threads: int | Literal["auto"] = "auto",
     memory: int | str | None = None,
     linger: int | None = 60,
     folder: Folder = None,
@@ -36,7 +38,7 @@ def serve(
     child of this one: it goes on when this one ends.
 
     Args:
-        path: a file or folder, as :func:`leat.open` takes it.
+        path: a file, a folder or a pattern, as :func:`leat.open` takes it.
         name: of the port.
         outputs: as of a :class:`leat.Loader`, without functions. None: every field as stored.
         batch_size, shuffle, seed, on_error, num_threads: as of a :class:`leat.Loader`.
@@ -58,22 +60,27 @@ def serve(
     8
     >>> leat.ports.stop("served", folder=tmp / "ports")
     """
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(
+            f"path is that of a file, a folder or a pattern, not {type(path).__name__}: leat.Port(loader, name) "
+            "serves what leat.open gives"
+        )
+    threads = check.threads(num_threads)
     options: Mapping[str, Any] = {
         "name": text_of(name),
         "batch-size": batch_size,
         "seed": seed,
         "on-error": on_error,
-        "num-threads": num_threads,
+        "num-threads": threads or None,
         "memory": memory,
         "linger": linger,
         "dir": path_of(folder),
         "group": group,
         "program": None if outputs is None else "/dev/stdin",
     }
-    command = [_command(), "serve", str(path), "--detach", *(["--shuffle"] if shuffle else [])]
-    for option, value in options.items():
-        if value is not None:
-            command += [f"--{option}", str(value)]
+    command = [_command(), "serve", "--detach", *(["--shuffle"] if check.flag("shuffle", shuffle) else [])]
+    command += [f"--{option}={value}" for option, value in options.items() if value is not None]
+    command += ["--", os.fspath(path)]
     text = "" if outputs is None else program_of(outputs)
     done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
     if not done.returncode:
