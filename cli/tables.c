@@ -6,6 +6,7 @@
 #include "tables.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <glob.h>
 #include <signal.h>
 #include <stdio.h>
@@ -91,6 +92,19 @@ static bool is_of_hugging_face(const char *path)
     return holds(path, marks) && fits(path, "{,data/}*-of-[0-9]*.parquet");
 }
 
+/* Whether a file is leat's own, or a manifest of such, whatever its name says. As leat/data/paths.py. */
+static bool is_own(const char *path)
+{
+    static const char own[] = "\x89LEAT\r\n\x1a", manifest[] = "{\"format\": \"leat-manifest\"";
+    char head[sizeof manifest] = "";
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    const bool is = fd >= 0 && read(fd, head, sizeof head - 1) > 0 &&
+                    (!strncmp(head, own, sizeof own - 1) || !strcmp(head, manifest));
+    if (fd >= 0)
+        close(fd);
+    return is;
+}
+
 const char *cli_read_by_python(const struct cli_paths *paths)
 {
     static const char *const tables[] = {".parquet", ".pq",           ".arrow",       ".feather", ".ipc",
@@ -98,8 +112,8 @@ const char *cli_read_by_python(const struct cli_paths *paths)
                              *const cells[] = {".h5ad", ".h5", ".hdf5", ".zarr", ".zarr.zip", NULL},
                              *const of_cells[] = {"matrix.mtx", "matrix.mtx.gz", "header.sch", NULL};
     for (size_t i = 0; i < paths->n; i++)
-        if (ends_so(paths->at[i], tables) || ends_so(paths->at[i], cells) || holds(paths->at[i], of_cells) ||
-            is_of_hugging_face(paths->at[i]))
+        if (((ends_so(paths->at[i], tables) || ends_so(paths->at[i], cells)) && !is_own(paths->at[i])) ||
+            holds(paths->at[i], of_cells) || is_of_hugging_face(paths->at[i]))
             return access(paths->at[i], F_OK) ? NULL : paths->at[i];
     return NULL;
 }

@@ -200,6 +200,26 @@ def test_info_and_verify_tell_of_the_fingerprint_of_the_source(tmp_path: Path) -
     assert f"fingerprint {ds.fingerprint}, of the data set that it was converted from; of its values: {own}" in told
 
 
+@pytest.mark.parametrize("ending", ["parquet", "feather", "h5ad", "h5", "zarr", "array_record", "tar"])
+def test_a_file_of_leat_opens_whatever_its_name_ends_in(ending: str, tmp_path: Path) -> None:
+    path, ds = tmp_path / f"b.{ending}", leat.open(_jsonl(tmp_path / "a.jsonl"))
+    run("convert", tmp_path / "a.jsonl", path)
+    for src in (path, [path], tmp_path / f"*.{ending}"):
+        assert leat.open(src).fingerprint == ds.fingerprint
+    assert json.loads(run("info", path, "--json").stdout)["format"] == "leat"
+    assert run("cat", path, "--id", 1, "--field", "n").stdout == f"{ds[1]['n']}\n"
+    run("convert", path, tmp_path / "c.leat")
+    assert leat.open(tmp_path / "c.leat").fingerprint == ds.fingerprint
+
+
+def test_a_table_is_converted_in_its_own_place(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    pytest.importorskip("pyarrow.parquet").write_table(pytest.importorskip("pyarrow").table({"n": range(9)}), path)
+    before = leat.open(path).fingerprint
+    assert "states of runs over it fit" in run("convert", path, path, "--overwrite").stdout
+    assert leat.open(path).fingerprint == before and leat.open(path).about["format"] == "leat"
+
+
 def test_a_writer_makes_a_conversion_of_a_whole_data_set_and_of_nothing_else(tmp_path: Path) -> None:
     ds = leat.open(_jsonl(tmp_path / "a.jsonl"))
     schema = {n: f for n, f in ds.schema.items() if not f.derived or n == "x.valid"}

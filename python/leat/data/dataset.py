@@ -20,7 +20,7 @@ from .. import _leat, check
 from ..errors import ChangedError, FormatError, InvalidError
 from . import schema as _schema
 from . import sparse
-from .paths import REMOTE, absolute, expanded
+from .paths import REMOTE, absolute, ends_so, expanded
 from .positions import from_arrow
 from .schema import Field
 from .tokenizers import Tokenizers, compare
@@ -656,7 +656,7 @@ def _files(src: Any) -> list[str]:
 def _tables(paths: list[str], format: str) -> tuple[str, list[str]]:  # noqa: A002
     """The format of tables and the paths of their files; no paths: it is something else."""
     for name, ends in _TABLES.items():
-        fits = format == "auto" and all(p.lower().endswith(ends) and not os.path.isdir(p) for p in paths)
+        fits = format == "auto" and all(ends_so(p, ends) and not os.path.isdir(p) for p in paths)
         if paths and (format == name or fits):
             return name, [os.path.abspath(p) for p in paths]
     return "", []

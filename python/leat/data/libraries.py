@@ -15,6 +15,7 @@ from . import made
 from . import schema as _schema
 from .arrow import Chunk, check_stamp, filled_version, needed, of_chunks, stamp
 from .dataset import Dataset, concat
+from .paths import ends_so
 
 FORMATS = ("lance", "array_record")
 _ROWS = 4096  # of Lance, that are read together
@@ -25,7 +26,7 @@ def format_of(path: str) -> str:
     path = path.rstrip("/")
     if path.endswith(".lance") and os.path.isdir(path):
         return "lance"
-    return "array_record" if path.endswith((".array_record", ".arrayrecord")) and os.path.isfile(path) else ""
+    return "array_record" if ends_so(path, (".array_record", ".arrayrecord")) and os.path.isfile(path) else ""
 
 
 def open_libraries(paths: Sequence[str], format: str, fields: Any, fill: Any) -> Dataset:  # noqa: A002

@@ -20,6 +20,26 @@ def expanded(*paths: str | os.PathLike[str]) -> list[str]:
     return _leat.paths([os.fsencode(path) for path in paths])
 
 
+_OWN = (b"\x89LEAT\r\n\x1a", b'{"format": "leat-manifest"')
+
+
+def ends_so(path: str, ends: tuple[str, ...]) -> bool:
+    """Whether the name of a file ends so, in upper or lower case, and it is none of leat's own, which are told by their
+    first bytes."""
+    if not path.lower().rstrip("/").endswith(ends):
+        return False
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    except OSError:
+        return True
+    try:
+        return not os.read(fd, 32).startswith(_OWN)
+    except OSError:  # a folder
+        return True
+    finally:
+        os.close(fd)
+
+
 def sorted_by_name(paths: list[str]) -> list[str]:
     """Bytewise, without what leat has put beside them."""
     return [os.fsdecode(p) for p in sorted(map(os.fsencode, paths)) if not _leat.path_is_ours(p)]

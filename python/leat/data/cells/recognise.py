@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import os
 
+from ..paths import ends_so
 from .remote import Remote, is_remote
 
 
 def kind_of(path: str) -> str:
     """``"h5ad"``, ``"10x"``, ``"scdl"``, ``"zarr"``, ``"hdf5"``, or nothing."""
-    lower = path.lower().rstrip("/")
-    if lower.endswith(".h5ad"):
+    if ends_so(path, (".h5ad",)):
         return "h5ad"
-    if lower.endswith((".zarr", ".zarr.zip")):
+    if ends_so(path, (".zarr", ".zarr.zip")):
         return "zarr"
     if os.path.isdir(path):
         return _of_folder(path)
-    if lower.endswith((".h5", ".hdf5", ".he5")):
+    if ends_so(path, (".h5", ".hdf5", ".he5")):
         return _of_hdf5(path)
     return ""
 
