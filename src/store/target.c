@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/transfer.h"
 #include "format/fingerprint.h"
+#include "io/paths.h"
 #include "store/identity.h"
 
 static struct leat_part *current(struct leat_target *t)
@@ -551,8 +552,30 @@ static const struct leat_store_conversion *source_of(struct leat_target *t, cons
     return t->converts && leat_store_conversion_tells(&t->conversion) ? &t->conversion : NULL;
 }
 
+/* The shards of this name, by the manifest that one file takes the place of. */
+static size_t count_replaced(const struct leat_target *t)
+{
+    struct leat_manifest old = {0};
+    uint8_t head[sizeof LEAT_MANIFEST_HEAD];
+    bool folder;
+    size_t n = 0;
+    if (t->sharded || !t->options->overwrite || leat_path_look(t->main.path, &folder, head, sizeof head, &n, NULL) ||
+        !leat_manifest_recognise(head, n) || leat_manifest_read(t->main.path, &old, NULL))
+        return 0;
+    n = 0;
+    for (bool same = true; n < old.n_shards && same; n += same) {
+        char *path = shard_path(t->main.path, n), *named = leat_manifest_shard_path(t->main.path, old.shards[n].file);
+        same = path && named && !strcmp(path, named);
+        leat_free(path);
+        leat_free(named);
+    }
+    leat_manifest_destroy(&old);
+    return n;
+}
+
 int leat_target_finish(struct leat_target *t, struct leat_error *error)
 {
+    size_t replaced = count_replaced(t);
     int rc;
     if (t->sharded) {
         rc = end_shard(t, error);
@@ -578,6 +601,12 @@ int leat_target_finish(struct leat_target *t, struct leat_error *error)
     t->published = true;
     if (t->sharded)
         remove_stale(t, t->options->overwrite);
+    while (replaced) {
+        char *path = shard_path(t->main.path, --replaced);
+        if (path)
+            unlink(path);
+        leat_free(path);
+    }
     return LEAT_OK;
 }
 

@@ -250,6 +250,27 @@ def test_an_interrupted_file_resumes_after_what_is_whole(tmp_path: Path) -> None
     assert len(ds) == 1200 and all(ds[i]["v"] == bytes([i % 256]) * 1000 for i in (0, 500, 999, 1000, 1199))
 
 
+def test_one_file_takes_the_place_of_shards_and_leaves_those_of_others(tmp_path: Path) -> None:
+    def names() -> list[str]:
+        return sorted(path.name for path in tmp_path.iterdir())
+
+    for name in ("a", "b"):
+        with leat.Writer(tmp_path / f"{name}.leat", {"x": leat.field("uint8", (1 << 20,))}, shard_bytes=1) as w:
+            w.write_batch({"x": np.zeros((20, 1 << 20), np.uint8)})
+    before = names()
+    (tmp_path / "c.leat").write_bytes((tmp_path / "b.leat").read_bytes())  # names shards of b
+    (tmp_path / "d.00000.leat").write_bytes(b"no shard of d.leat, which is one file")
+    for name in "acd":
+        with leat.Writer(tmp_path / f"{name}.leat", {"n": "int64"}, overwrite=True) as w:
+            w.add(n=1)
+            assert len(names()) >= len(before)
+    with leat.Writer(tmp_path / "d.leat", {"n": "int64"}, overwrite=True) as w:
+        w.add(n=1)
+    kept = [name for name in before if name.startswith("b")]
+    assert names() == sorted(["a.leat", *kept, "c.leat", "d.00000.leat", "d.leat"])
+    assert len(leat.open(tmp_path / "b.leat")) == 20
+
+
 def test_two_writers_of_one_file_exclude_each_other(tmp_path: Path) -> None:
     w = leat.Writer(tmp_path / "a.leat", {"n": "int64"})
     with pytest.raises(leat.BusyError):
