@@ -259,7 +259,8 @@ def test_one_file_takes_the_place_of_shards_and_leaves_those_of_others(tmp_path:
             w.write_batch({"x": np.zeros((20, 1 << 20), np.uint8)})
     before = names()
     (tmp_path / "c.leat").write_bytes((tmp_path / "b.leat").read_bytes())  # names shards of b
-    (tmp_path / "d.00000.leat").write_bytes(b"no shard of d.leat, which is one file")
+    for other in ("c.00000.leat", "d.00000.leat"):
+        (tmp_path / other).write_bytes(b"no shard that the file replaced has named")
     for name in "acd":
         with leat.Writer(tmp_path / f"{name}.leat", {"n": "int64"}, overwrite=True) as w:
             w.add(n=1)
@@ -267,7 +268,7 @@ def test_one_file_takes_the_place_of_shards_and_leaves_those_of_others(tmp_path:
     with leat.Writer(tmp_path / "d.leat", {"n": "int64"}, overwrite=True) as w:
         w.add(n=1)
     kept = [name for name in before if name.startswith("b")]
-    assert names() == sorted(["a.leat", *kept, "c.leat", "d.00000.leat", "d.leat"])
+    assert names() == sorted(["a.leat", *kept, "c.00000.leat", "c.leat", "d.00000.leat", "d.leat"])
     assert len(leat.open(tmp_path / "b.leat")) == 20
 
 

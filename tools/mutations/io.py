@@ -241,4 +241,11 @@ MUTATIONS = [
         "if (!leat_path_is_ours(found.gl_pathv[i]))\n                push(list, found.gl_pathv[i]);",
         ("c:io/paths",),
     ),
+    Mutation(
+        "a shard is left out whatever lies under the name of its manifest",
+        "src/io/paths.c",
+        " && is_manifest(manifest);",
+        ";",
+        ("c:io/paths",),
+    ),
 ]

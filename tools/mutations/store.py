@@ -178,4 +178,11 @@ MUTATIONS = [
         "(codec || f->layout)",
         ("c:engine/signal_pieces",),
     ),
+    Mutation(
+        "one file that takes the place of a manifest removes shards that it names of others",
+        "src/store/target.c",
+        "same = path && named && !strcmp(path, named);",
+        "same = path && named;",
+        ("py:test_writer.py::test_one_file_takes_the_place_of_shards_and_leaves_those_of_others",),
+    ),
 ]
