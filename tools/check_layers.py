@@ -30,13 +30,13 @@ FACES = {"cli", "python", "examples"}
 OF_EXTENSION = ("worker/worker.h", "engine/interrupt.h", "format/names.h", "io/paths.h")
 
 PYTHON = [
-    {"_leat", "check", "closing", "errors", "files", "importing", "ranks", "saved"},
+    {"_leat", "check", "closing", "errors", "files", "importing", "lightning", "ranks", "saved"},
     {"data", "text"},
     {"functions", "genes", "ops", "program", "presets"},
     {"workers"},
     {"device", "feedback", "mixtures", "packs", "privacy", "sampling", "sharing", "stores"},
     {"loading"},
-    {"accelerate", "batch_size", "commands", "lightning", "ports", "ray", "torch"},
+    {"accelerate", "batch_size", "commands", "ports", "ray", "torch"},
 ]
 
 

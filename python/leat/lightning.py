@@ -1,4 +1,4 @@
-"""leat.DataLoader inside Lightning: a run that was saved at the end of an epoch goes on with the next one.
+"""leat's loaders inside Lightning: a run that was saved at the end of an epoch goes on with the next one.
 
 Lightning saves the state of the training loader with its checkpoints. At the end of an epoch, that state may be one of
 mid-epoch: ``limit_train_batches`` ends an epoch early, and the loader does not know. Lightning itself does, when it
@@ -15,8 +15,18 @@ import sys
 from typing import Any
 
 from .errors import StateError
-from .torch.dataloader import DataLoader
-from .torch.order import told_of_epochs
+
+_FIT_LOOPS = ("lightning.pytorch.loops.fit_loop", "pytorch_lightning.loops.fit_loop")
+
+
+def is_here() -> bool:
+    """Whether Lightning is imported: then its fit loops load states as this module says. Loaders call this as their
+    length is asked for, which a fit loop does before it loads states.
+    """
+    found = [name for name in _FIT_LOOPS if name in sys.modules]
+    for name in found:
+        install(name)
+    return bool(found)
 
 
 @functools.cache
@@ -36,17 +46,17 @@ def install(module: str) -> None:
             return
         self._combined_loader_states_to_load = []  # they are for the first loaders of a run
         for loader, state in zip((each for each in loaders if hasattr(each, "state_dict")), states):
-            if isinstance(loader, DataLoader):
+            if hasattr(loader, "_leave_epoch"):
                 _begin_after(loader, state, strict=self.restarting)
-                if (told := told_of_epochs(loader)) is not None:  # Lightning does so once workers have begun to read
-                    progress = self.epoch_progress.current
-                    told.set_epoch(progress.processed + (progress.ready != progress.processed))
+            if hasattr(loader, "_tell_epoch"):  # Lightning does so once workers have begun to read
+                progress = self.epoch_progress.current
+                loader._tell_epoch(progress.processed + (progress.ready != progress.processed))
 
     save = loop.on_save_checkpoint
 
     @functools.wraps(save)
     def saved(self: Any) -> Any:
-        loaders = [each for each in getattr(self._combined_loader, "flattened", ()) if isinstance(each, DataLoader)]
+        loaders = [each for each in getattr(self._combined_loader, "flattened", ()) if hasattr(each, "most_ahead")]
         try:
             for loader in loaders:
                 loader._ahead = len(getattr(self._data_fetcher, "batches", ()))
@@ -63,7 +73,7 @@ def _over(loop: Any) -> bool:
     return bool(loop.epoch_loop.batch_progress.is_last_batch)
 
 
-def _begin_after(loader: DataLoader[Any], state: Any, strict: bool) -> None:
+def _begin_after(loader: Any, state: Any, strict: bool) -> None:
     """Makes a loader begin the epoch after that of a state, which may be one of another loader if not `strict`."""
     try:
         loader.load_state_dict(state)

@@ -49,6 +49,21 @@ def find(rank: int | None, world_size: int | None) -> tuple[int, int, bool]:
     return found
 
 
+def check_still(rank: int, world_size: int) -> None:
+    """Checks a place that nobody stated against torch.distributed, which may have been initialised since.
+
+    Raises:
+        StateError: it says another one.
+    """
+    dist = distributed()
+    if dist is not None and (dist.get_rank(), dist.get_world_size()) != (rank, world_size):
+        raise StateError(
+            f"this loader was opened as rank {rank} of {world_size}, and torch.distributed says rank {dist.get_rank()} "
+            f"of {dist.get_world_size()}: open it once the process group is there (with Lightning in "
+            "train_dataloader()), or say rank and world_size"
+        )
+
+
 def local(world_size: int) -> int:
     """Processes of this job on this host."""
     return max(1, min(_environment("LOCAL_WORLD_SIZE") or 1, world_size))

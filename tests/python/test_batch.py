@@ -223,6 +223,12 @@ def test_to_takes_a_device_and_no_dtype(records: Path) -> None:
         first(records, 4, framework="torch").to(torch.float16)
 
 
+def test_a_mapping_that_is_made_again_of_a_batch_is_a_dict(records: Path) -> None:
+    batch = first(records, 4)
+    again = type(batch)({name: value[:2] for name, value in batch.items()})
+    assert type(again) is dict and list(again) == list(batch) and len(again["label"]) == 2
+
+
 @pytest.mark.parametrize(
     "copied", [copy.deepcopy, lambda batch: pickle.loads(pickle.dumps(batch))], ids=["deepcopy", "pickle"]
 )

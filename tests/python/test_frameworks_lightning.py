@@ -182,6 +182,32 @@ def test_a_fit_resumed_from_any_checkpoint_goes_on_as_if_it_had_not_ended(
             assert fit(how, tmp_path / "again", path) == whole[done:], (how, path.name)
 
 
+@pytest.mark.parametrize("save", SAVES)
+@pytest.mark.parametrize("options", [{}, {"limit_train_batches": 2}, {"max_steps": 7}, {"check_val_every_n_epoch": 2}])
+def test_a_fit_on_a_loader_of_files_goes_on_as_if_it_had_not_ended(
+    lightning: Any, save: str, options: dict[str, Any], tmp_path: Path
+) -> None:
+    import leat
+
+    numbers = Numbers(10)
+    data = leat.from_arrays(**{k: torch.stack([numbers[i][k] for i in range(10)]) for k in numbers[0]})
+
+    def fit(folder: Path, resume: Path | None = None) -> list[Any]:
+        from lightning.pytorch.callbacks import ModelCheckpoint
+
+        model, checkpoint = lightning.Model(), ModelCheckpoint(folder, "{step}", save_top_k=-1, **SAVES[save])
+        made = lightning.trainer(folder, callbacks=[checkpoint], **{"max_epochs": 3, **options})
+        made.fit(model, leat.Loader(data, 2, shuffle=True, seed=4), leat.Loader(data, 4), ckpt_path=resume)
+        return [(epoch, batch) for epoch, batches in model.seen["train"].items() for batch in batches]
+
+    whole = fit(tmp_path / "whole")
+    checkpoints = list((tmp_path / "whole").glob("step=*.ckpt"))
+    assert checkpoints
+    for path in checkpoints:
+        done = torch.load(path, weights_only=False)["loops"]["fit_loop"]["epoch_loop.batch_progress"]["total"]["ready"]
+        assert fit(tmp_path / "again", path) == whole[done:], path.name
+
+
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_fit_on_a_stream_goes_on_with_the_batch_that_lightning_had_fetched_ahead(
     lightning: Any, workers: int, tmp_path: Path

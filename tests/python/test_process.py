@@ -511,6 +511,30 @@ def test_a_loader_that_is_dropped_gives_its_memory_back_at_once(records: Path) -
     assert gone() is None
 
 
+EARLY = """
+import sys, leat, torch.distributed as dist
+data = leat.open(sys.argv[1])
+early, placed = leat.Loader(data, 10), leat.Loader(data, 10, rank=1, world_size=2)
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+assert len(list(early)) == 10 and len(list(placed)) == 5  # the same rank, and one that was stated
+dist.destroy_process_group()
+import os
+os.environ |= {"RANK": "1", "WORLD_SIZE": "2"}
+early = leat.Loader(data, 10)
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+try:
+    iter(early)
+except leat.StateError as e:
+    print(e)
+"""
+
+
+def test_a_loader_that_was_opened_as_another_rank_than_the_process_group_says_is_told_so(records: Path) -> None:
+    pytest.importorskip("torch")
+    done = subprocess.run([sys.executable, "-c", EARLY, records], capture_output=True, text=True, timeout=300)
+    assert "opened as rank 1 of 2, and torch.distributed says rank 0 of 1" in done.stdout, done.stderr
+
+
 # Two ranks of torch.distributed, rank 1 a child of rank 0; each prints a line per scenario, to a file of its own.
 RANKS = """
 import ctypes, os, sys, leat, torch, torch.distributed as dist

@@ -301,6 +301,10 @@ class Batch(Mapping[str, Any]):
 
     __slots__ = ("__weakref__", "_core", "_form", "_values")
 
+    def __new__(cls, core: Any, *of: Any) -> Any:
+        """Frameworks make a mapping again as ``type(batch)({name: value})``: that is a dict, which has no ids."""
+        return object.__new__(cls) if of or not isinstance(core, Mapping) else dict(core)
+
     def __init__(self, core: _leat.Batch | None, form: Form, values: dict[str, Any] | None = None) -> None:
         self._core = core
         self._form = form

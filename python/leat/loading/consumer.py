@@ -34,6 +34,7 @@ class Consumer(Reader):
         self._finalizer.atexit = False
 
     def __iter__(self) -> Iterator[Any]:
+        self._go_back()
         self._loaded = False
         return Pass(self, self._core.start())
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import _leat, check, ranks
+from .. import _leat, check, lightning, ranks
 from ..errors import UnsupportedError
 from ..feedback.deciding import Deciding
 from ..feedback.lists import save_list
@@ -33,6 +33,7 @@ class Taking(Deciding, Reader):
 
     _agreement: Agreement
     _calls: Any
+    _is_placed: bool  # whether its rank was stated, by itself or by a mesh
     _kept: Kept | None
     _moved = False  # whether a batch was handed out since opening, or since a state was loaded
     _peers: Peers | None
@@ -40,6 +41,9 @@ class Taking(Deciding, Reader):
     _common: Callable[[tuple[int, int] | None], dict[str, str]]  # what all ranks must have in common
 
     def __iter__(self) -> Iterator[Any]:
+        if not self._is_placed:
+            ranks.check_still(self.rank, self.world_size)
+        self._go_back()
         self._agreement.begin(self._core.next_start()[0])
         if self._sampler is not None:
             self._read_sampler()
@@ -115,6 +119,7 @@ class Taking(Deciding, Reader):
         Raises:
             RangeError: of a mixture whose epochs end by their sources, the epoch is too far ahead to be known.
         """
+        lightning.is_here()
         begins, within = self._core.next_start()
         if self._sampler is None or self.epoch == begins + within - 1:  # its list is known once an epoch has begun
             steps = self._core.steps()

@@ -227,6 +227,7 @@ class Loader(Planning):
         seed = check.seed(seed)
         self.dataset = rows.dataset
         self.mesh, self.rank, self.world_size, self._distributed = place_of(mesh, rank, world_size)
+        self._is_placed = mesh is not None or rank is not None
         self._global = self._opened_global = sizes["global_batch_size"] or sizes["batch_size"] * self.world_size
         if check.flag("drop_last", drop_last) and tail == "uneven":
             raise ValueError('drop_last=True is tail="drop", and tail="uneven" was given: give one of them')

@@ -29,7 +29,8 @@ class Reader(Closing):
     _form: Form
     _tail: str
     _yields: str
-    _loaded = False  # a position, by load_state_dict, in which nothing was read yet
+    _loaded = False  # a position, by load_state_dict, in which no pass has begun,
+    _unspent = False  # or one has that was not asked for a batch
     _ahead: weakref.ref[Batch] | None = None  # the peeked batch, if it is kept, ...
     _there: Any = None  # ... and what is on a card of it
 
@@ -129,6 +130,7 @@ class Reader(Closing):
 
     def _drops(self, epoch: int) -> bool:
         """Sets it; whether that drops a position. A position from opening needs no warning."""
+        self._unspent = self._unspent and epoch == self.epoch
         dropped: bool = self._core.set_epoch(epoch)
         if dropped and self._loaded:
             self._loaded = False
@@ -149,7 +151,12 @@ class Reader(Closing):
         text = json.dumps(plain(state))
         with damage_is_said():
             self._core.load_state(text)
-        self._loaded = True
+        self._loaded = self._unspent = True
+
+    def _go_back(self) -> None:
+        """As a pass begins: one before it that was not asked for a batch has not used up the state that was loaded."""
+        if self._unspent and not self._loaded:
+            self.load_state_dict(self.state_dict())
 
 
 class Pass:
@@ -181,6 +188,7 @@ class Pass:
             if not isinstance(e, Exception):  # KeyboardInterrupt: errors of the data come once
                 self._reader._put_back()
             raise
+        self._reader._unspent = False
         if batch is None:
             self._done = True
             raise StopIteration

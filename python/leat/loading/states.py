@@ -102,7 +102,15 @@ class Stateful(Taking):
         for take in prepared.takes:
             take()
         self._resuming = self._sampler is not None and is_within(found)
-        self._loaded, self._moved = True, False
+        self._loaded = self._unspent = True
+        self._moved = False
+
+    def _leave_epoch(self) -> None:
+        """Makes the epoch begin next that follows the one of the loaded state, if that was taken within it."""
+        if is_within(self.state_dict()):
+            self._loaded = False
+            self.set_epoch(self.epoch + 1)
+            self.load_state_dict(self.state_dict())
 
     @contextlib.contextmanager
     def _sampler_of(self, saved: Any, state: dict[str, Any]) -> Iterator[list[Array]]:

@@ -222,6 +222,7 @@ class Attached(Reader):
             there.open(self._core, told)
 
     def __iter__(self) -> Iterator[Any]:
+        self._go_back()
         self._agreement.begin(self._core.epoch())
         self._loaded = False
         return Pass(self, self._core.start())

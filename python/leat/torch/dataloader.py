@@ -18,7 +18,7 @@ import torch.utils.data
 from torch.utils.data import BatchSampler, IterableDataset, IterDataPipe, MapDataPipe, RandomSampler, SequentialSampler
 from torch.utils.data.dataloader import _DatasetKind
 
-from .. import check
+from .. import check, lightning
 from ..data.dataset import Dataset as Samples
 from ..errors import StateError
 from ..sampling.generators import set_attributes
@@ -219,12 +219,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         return self.persistent_workers and self.num_workers > 0 and not self._iterable
 
     def __len__(self) -> int:
-        for name in ("lightning.pytorch.loops.fit_loop", "pytorch_lightning.loops.fit_loop"):
-            if name in sys.modules:  # which asks for the length of each loader before it loads states
-                from ..lightning import install
-
-                install(name)
-                self.most_ahead = max(self.most_ahead, 1)
+        if lightning.is_here():
+            self.most_ahead = max(self.most_ahead, 1)
         return super().__len__()
 
     # ---- iterating -----------------------------------------------------------------------------------------------
@@ -265,6 +261,9 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         self._epoch = check.integer("epoch", epoch)
         if self._position is not None:
             self._position.unspent = None
+        self._tell_epoch(epoch)
+
+    def _tell_epoch(self, epoch: int) -> None:
         told = told_of_epochs(self)
         if told is not None:
             told.set_epoch(epoch)
