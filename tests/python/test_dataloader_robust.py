@@ -29,7 +29,7 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch")
-from dataloader_support import HUNG_S, Count, From, PerWorker, Waits, as_is, batches, error_of, rows  # noqa: E402
+from dataloader_support import HUNG_S, Count, From, PerWorker, Stream, Waits, as_is, batches, error_of, rows  # noqa: E402
 from process_support import shared_memory  # noqa: E402
 from script_support import python  # noqa: E402
 
@@ -487,6 +487,29 @@ def test_memory_errors_and_interrupts_in_a_worker_are_errors_here() -> None:
     assert "in a worker" in error_of(MemoryError, lambda: next(it))
     for _ in range(2):
         assert "in a worker" in error_of(RuntimeError, lambda: next(it))
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+@pytest.mark.parametrize("data", [range(6), Stream(6)], ids=["positions", "stream"])
+def test_a_stop_iteration_of_a_collate_function_ends_no_epoch(data: Any, num_workers: int) -> None:
+    def collate(batch: list[int]) -> list[int]:
+        if 2 in batch:
+            raise StopIteration
+        return batch
+
+    it = iter(leat.DataLoader(data, 2, collate_fn=collate, num_workers=num_workers))
+    assert next(it) == [0, 1]
+    assert "StopIteration" in error_of(RuntimeError, lambda: next(it))
+    assert next(it) == [4, 5]
+
+
+def test_a_stop_iteration_of_a_sample_ends_no_epoch() -> None:
+    def make(i: int) -> int:
+        return next(iter([i] if i else []))
+
+    it = iter(leat.DataLoader(From(3, make)))
+    assert "StopIteration" in error_of(RuntimeError, lambda: next(it))
+    assert [batch.tolist() for batch in it] == [[1], [2]]
 
 
 def test_a_timeout_leaves_a_loader_that_goes_on() -> None:

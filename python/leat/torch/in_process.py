@@ -216,9 +216,12 @@ class InProcess:
         outer = _row()
         try:
             return self._make(planned)
-        except StopIteration:
+        except StopIteration as e:
+            if planned.kind != ITER:  # of the data set, or of the collate function: it ends no epoch
+                self.failed = planned
+                raise RuntimeError(f"a sample or its collate function raised StopIteration, in batch {planned.step}") from e
             self.ended.add(0)
-            if planned.kind == ITER and (state := loop.end_state(self.job, self.stream)) is not None:
+            if (state := loop.end_state(self.job, self.stream)) is not None:
                 self.end_states[0] = copy.deepcopy(state)
             return None
         except Exception:

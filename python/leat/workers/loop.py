@@ -771,7 +771,10 @@ class _Stream(Iterator[Any]):
     def __next__(self) -> Any:
         assert self.job.collate is not None
         found = self._samples()
-        return self.job.collate(found)
+        try:
+            return self.job.collate(found)
+        except StopIteration as e:  # which is no end of the stream
+            raise RuntimeError("the collate function raised StopIteration") from e
 
     def skip(self) -> None:
         """Skips a batch that was delivered before."""
