@@ -29,7 +29,18 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch")
-from dataloader_support import HUNG_S, Count, From, PerWorker, Stream, Waits, as_is, batches, error_of, rows  # noqa: E402
+from dataloader_support import (  # noqa: E402
+    HUNG_S,
+    Count,
+    From,
+    PerWorker,
+    Stream,
+    Waits,
+    as_is,
+    batches,
+    error_of,
+    rows,
+)
 from process_support import shared_memory  # noqa: E402
 from script_support import python  # noqa: E402
 

@@ -219,7 +219,7 @@ class InProcess:
         except StopIteration as e:
             if planned.kind != ITER:  # of the data set, or of the collate function: it ends no epoch
                 self.failed = planned
-                raise RuntimeError(f"a sample or its collate function raised StopIteration, in batch {planned.step}") from e
+                raise RuntimeError(f"batch {planned.step}: a sample or collate_fn raised StopIteration") from e
             self.ended.add(0)
             if (state := loop.end_state(self.job, self.stream)) is not None:
                 self.end_states[0] = copy.deepcopy(state)
