@@ -35,7 +35,14 @@ from dataloader_support import (  # noqa: E402
     failing_init,
     rows,
 )
-from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler, SubsetRandomSampler  # noqa: E402
+from torch.utils.data import (  # noqa: E402
+    BatchSampler,
+    DistributedSampler,
+    RandomSampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
 
 import leat  # noqa: E402
 
@@ -601,3 +608,55 @@ def test_a_state_taken_in_the_loop_after_the_last_batch_of_a_stream_goes_on_with
     assert len(found) == len(expected[0]) and again.state_dict()["epoch"] == 2
     if name != "stream that draws" or way == "here":
         assert same([found, list(again)], expected)
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+@pytest.mark.parametrize(
+    "before, after",
+    [
+        (lambda n: DistributedSampler(n, 2, 0), lambda n: DistributedSampler(n, 3, 0)),
+        (lambda n: DistributedSampler(n, 2, 1), lambda n: DistributedSampler(n, 2, 1, seed=5)),
+        (lambda n: WeightedRandomSampler([1.0] * len(n), 30), lambda n: WeightedRandomSampler([1.0, 9.0] * 30, 30)),
+        (lambda n: SubsetRandomSampler(n[:30]), lambda n: SubsetRandomSampler(n[30:])),
+        (lambda n: n[:30], lambda n: n[30:]),
+    ],
+    ids=["ranks", "seed", "weights", "positions", "list"],
+)
+def test_a_state_over_a_sampler_of_pytorchs_does_not_fit_one_with_other_arguments(
+    before: Any, after: Any, num_workers: int
+) -> None:
+    data = range(60)
+    loader = leat.DataLoader(data, 5, sampler=before(data), num_workers=num_workers)
+    rest = iter(loader)
+    next(rest)
+    state = loader.state_dict()
+    same = leat.DataLoader(data, 5, sampler=before(data), num_workers=num_workers)
+    same.load_state_dict(state)
+    assert [batch.tolist() for batch in same] == [batch.tolist() for batch in rest]
+    other = leat.DataLoader(data, 5, sampler=after(data), num_workers=num_workers)
+    other.load_state_dict(state)
+    for _ in range(2):
+        with pytest.raises(leat.StateError, match="other batches|of 2 ranks, and this one is of 3"):
+            list(other)
+
+
+@pytest.mark.parametrize("rank", [None, 2, [2], ["0", "2"], {}])
+def test_a_state_whose_rank_is_damaged_is_refused(rank: Any) -> None:
+    loader = leat.DataLoader(range(60), 5, sampler=DistributedSampler(range(60), 2, 0))
+    next(iter(loader))
+    state = loader.state_dict()
+    state["reading"]["rank"] = rank
+    with pytest.raises(leat.StateError, match="'rank' cannot be"):
+        loader.load_state_dict(state)
+
+
+def test_a_state_over_a_distributed_sampler_fits_the_other_ranks() -> None:
+    data, states = range(60), []
+    for rank in range(2):
+        loader = leat.DataLoader(data, 5, sampler=DistributedSampler(data, 2, rank))
+        rest = iter(loader)
+        next(rest)
+        states.append(loader.state_dict())
+        other = leat.DataLoader(data, 5, sampler=DistributedSampler(data, 2, rank))
+        other.load_state_dict(states[0])
+        assert [batch.tolist() for batch in other] == [batch.tolist() for batch in rest]

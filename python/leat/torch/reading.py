@@ -112,8 +112,8 @@ class Reading(Known, Iterator[Planned]):
         planned = self._planned(indices, step, self.row)
         self.count += 1
         self.row += planned.rows
+        self.crc = _checksum(planned.indices, self.crc)
         if not self.theirs:
-            self.crc = _checksum(planned.indices, self.crc)
             self.unread[step] = planned
             if self.stateful is not None or hasattr(self.iterator, "state_dict"):
                 self.after[step] = self._states()
@@ -250,6 +250,12 @@ class Reading(Known, Iterator[Planned]):
         saved = self.saved
         if saved is None or "count" not in saved:
             return
+        n, here = saved.get("rank", self._place())[1], self._place()[1]
+        if type(self.sampler) is DistributedSampler and n != here:
+            raise StateError(
+                f"the state is of a DistributedSampler of {n} ranks, and this one is of {here}: their shares of an "
+                "epoch differ, and samples would be lost or repeated"
+            )
         draws = dict(saved.get("draws", {}))
         if self.theirs and "torch" in draws:  # this process's generator goes on as if the sampler had begun here
             next(iter(self.source), None)
@@ -278,7 +284,7 @@ class Reading(Known, Iterator[Planned]):
             with contextlib.suppress(StopIteration):
                 self.pending.append(self._read())  # runs the end of a sampler
         if "pending" in saved:
-            if saved["rank"] != _rank():
+            if saved["rank"] != self._place():
                 raise StateError(
                     f"the state holds batches that the sampler named on rank {saved['rank'][0]} of {saved['rank'][1]}"
                 )
@@ -299,13 +305,13 @@ class Reading(Known, Iterator[Planned]):
         self.disturbed = bool(saved.get("disturbed"))
 
     def _compare(self, saved: dict[str, Any]) -> None:
-        if saved.get("disturbed") or saved.get("crc") is None or saved.get("rank") != _rank():
+        if saved.get("disturbed") or saved.get("crc") is None or saved.get("rank") != self._place():
             return
-        if self.crc != saved["crc"]:
+        if self.count == saved["count"] and self.crc != saved["crc"]:
             raise StateError(
                 f"the sampler ({type(innermost(self.source)).__name__}) gives other batches than those that were read "
-                "when the state was taken: it depends on something that the state does not hold. Give it state_dict() "
-                "and load_state_dict(), or a generator that is one of its attributes"
+                "when the state was taken: it was made with other arguments, or depends on something that the state "
+                "does not hold. Give it state_dict() and load_state_dict(), or a generator as one of its attributes"
             )
 
     def _set_before(self, at: int) -> None:
@@ -337,8 +343,7 @@ class Reading(Known, Iterator[Planned]):
         }
         if self.theirs and not (self.count or self.seeded) and getattr(self.sampler, "generator", self) is None:
             found["draws"]["torch"] = {"at": 0, "state": state_of(self.generators["torch"])}  # it will draw from this
-        if not self.theirs:
-            found |= {"crc": self.crc, "rank": _rank()}
+        found |= {"crc": self.crc, "rank": self._place()}
         if self.again:
             found |= {"again": sorted(self.again), "disturbed": self.disturbed}
             if self.disturbed or self.after:
@@ -353,6 +358,12 @@ class Reading(Known, Iterator[Planned]):
             found |= {"sampler": states[0], "iterator": states[1], "row": states[2], "at": at}
         return {name: value for name, value in found.items() if value not in ({}, None)}
 
+    def _place(self) -> list[int]:
+        """The rank whose batches these are, and how many there are."""
+        if type(self.sampler) is DistributedSampler:
+            return [self.sampler.rank, self.sampler.num_replicas]
+        return list(ranks.find(None, None)[:2])
+
     def _say(self) -> None:
         if self.watch.warned:
             return
@@ -364,10 +375,6 @@ class Reading(Known, Iterator[Planned]):
             "own, or state_dict() and load_state_dict()",
             stacklevel=5,
         )
-
-
-def _rank() -> list[int]:
-    return list(ranks.find(None, None)[:2])
 
 
 def _plain(indices: Any) -> Any:
