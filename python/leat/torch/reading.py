@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch.utils.data import BatchSampler, RandomSampler
+from torch.utils.data.distributed import DistributedSampler
 
 from .. import ranks
 from ..errors import StateError

@@ -199,7 +199,7 @@ def _reading(found: dict[str, Any], loader: Any, midway: bool) -> None:
             number(reading, name)
     rank = reading.get("rank", [0, 1])
     if not (isinstance(rank, list | tuple) and len(rank) == 2 and all(isinstance(n, int) for n in rank)):
-        _damaged("rank", rank)
+        damaged("rank", rank)
     if ("sampler" in reading or "iterator" in reading) and not found["step"] <= reading.get("at", -1) <= reading[
         "count"
     ]:
