@@ -102,8 +102,9 @@ def leat_bytes(*arguments: object) -> bytes:
     return done.stdout
 
 
-#: For commands that go on in Python: the one that runs the tests.
-PYTHON = {**os.environ, "LEAT_PYTHON": sys.executable}
+#: For commands that go on in Python: the one that runs the tests. A module that is written again within a second may
+#: look like the one that was compiled.
+PYTHON = {**os.environ, "LEAT_PYTHON": sys.executable, "PYTHONDONTWRITEBYTECODE": "1"}
 WORDS = GOLDEN.parent / "words.sh"
 
 

@@ -174,6 +174,9 @@ def test_a_port_that_gets_no_more_memory_says_so_to_who_wants_more(good: None, s
 
 def _attaches_in_little(folder: str, pipe: Any) -> None:
     before = resource.getrlimit(resource.RLIMIT_AS)
+    with attach(Path(folder)) as reader:  # Python itself then has what it needs
+        next(iter(reader))
+    del reader
     resource.setrlimit(resource.RLIMIT_AS, (mapped(os.getpid()) + (4 << 20), before[1]))
     try:
         attach(Path(folder))
