@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
+#include <jansson.h>
 #include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,22 +84,37 @@ static int compare_paths(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Whether a file begins as a manifest does. */
-static bool is_manifest(const char *path)
+/* The shards that a manifest names, the keys of an object; NULL: it is none, or damaged, as opening it says. */
+static json_t *read_shards(const char *path)
 {
     char head[sizeof LEAT_MANIFEST_HEAD] = "";
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    const bool is = fd >= 0 && read(fd, head, sizeof head - 1) > 0 && !strcmp(head, LEAT_MANIFEST_HEAD);
-    if (fd >= 0)
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
+    const bool is = file && fread(head, 1, sizeof head - 1, file) && !strcmp(head, LEAT_MANIFEST_HEAD);
+    json_t *names = NULL, *root = is && !fseek(file, 0, SEEK_SET) ? json_loadf(file, 0, NULL) : NULL;
+    const json_t *listed = json_object_get(root, "shards");
+    if (file)
+        fclose(file);
+    else if (fd >= 0)
         close(fd);
-    return is;
+    if (root)
+        names = json_object();
+    for (size_t i = 0; i < json_array_size(listed); i++) {
+        const char *name = json_string_value(json_object_get(json_array_get(listed, i), "file"));
+        if (name)
+            json_object_set_new(names, name, json_true());
+    }
+    json_decref(root);
+    return names;
 }
 
-/* Whether photos.00007.leat, which is `path`, has its manifest photos.leat among n sorted paths, whose samples are then
- * the shard's too. `manifest` has room for the path. */
-static bool has_manifest(char *const *sorted, size_t n, const char *path, char *manifest)
+/* Whether photos.00007.leat, which is `path`, is a shard of photos.leat among n sorted paths, whose samples are then
+ * the shard's too. `known`: of each of them the shards that it names, once they were asked for; `manifest` has room for
+ * the path. */
+static bool has_manifest(char *const *sorted, json_t **known, size_t n, const char *path, char *manifest)
 {
     static const char end[] = ".leat";
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     const size_t length = strlen(path), ends = sizeof end - 1;
     size_t stem = length > ends && !strcmp(path + length - ends, end) ? length - ends : 0;
     while (stem && path[stem - 1] >= '0' && path[stem - 1] <= '9')
@@ -106,7 +122,13 @@ static bool has_manifest(char *const *sorted, size_t n, const char *path, char *
     if (!stem || path[stem - 1] != '.' || length - ends - stem < 5)
         return false;
     sprintf(manifest, "%.*s%s", (int)stem - 1, path, end);
-    return bsearch(&manifest, sorted, n, sizeof *sorted, compare_paths) && is_manifest(manifest);
+    char *const *found = bsearch(&manifest, sorted, n, sizeof *sorted, compare_paths);
+    if (!found)
+        return false;
+    json_t **shards = &known[found - sorted];
+    if (!*shards && !(*shards = read_shards(manifest)))
+        *shards = json_null();
+    return json_object_get(*shards, name) != NULL;
 }
 
 /* The files that fit a pattern with a star, sorted by name. Names are UTF-8 whatever the language of the process. */
@@ -165,7 +187,8 @@ int leat_paths_expand(const char *const *given, size_t n, char ***paths, size_t 
         rc = expand(&list, given[i]);
     /* one block: the addresses, and behind them the texts */
     char **sorted = leat_alloc((list.n + 1) * sizeof *sorted + list.bytes + 1);
-    if (!rc && (!sorted || !(*paths = leat_alloc((list.n + 1) * sizeof **paths + list.bytes))))
+    json_t **known = leat_new_array(list.n + 1, sizeof(json_t *));
+    if (!rc && (!sorted || !known || !(*paths = leat_alloc((list.n + 1) * sizeof **paths + list.bytes))))
         rc = leat_fail(error, LEAT_E_NOMEM, "no memory for the names of %zu files", list.n);
     if (!rc && list.n) {
         memcpy(sorted, list.at, list.n * sizeof *sorted);
@@ -173,14 +196,17 @@ int leat_paths_expand(const char *const *given, size_t n, char ***paths, size_t 
     }
     char *text = rc ? NULL : (char *)(*paths + list.n + 1);
     for (size_t i = 0; text && i < list.n; i++)
-        if (!has_manifest(sorted, list.n, list.at[i], (char *)(sorted + list.n + 1))) {
+        if (!has_manifest(sorted, known, list.n, list.at[i], (char *)(sorted + list.n + 1))) {
             (*paths)[(*n_paths)++] = text;
             text = stpcpy(text, list.at[i]) + 1;
         }
-    for (size_t i = 0; i < list.n; i++)
+    for (size_t i = 0; i < list.n; i++) {
         leat_free(list.at[i]);
+        json_decref(known ? known[i] : NULL);
+    }
     leat_free(list.at);
     leat_free(sorted);
+    leat_free(known);
     return rc;
 }
 

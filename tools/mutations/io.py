@@ -242,10 +242,10 @@ MUTATIONS = [
         ("c:io/paths",),
     ),
     Mutation(
-        "a shard is left out whatever lies under the name of its manifest",
+        "a file is left out whatever lies under the name of its manifest",
         "src/io/paths.c",
-        " && is_manifest(manifest);",
-        ";",
+        "return json_object_get(*shards, name) != NULL;",
+        "return true;",
         ("c:io/paths",),
     ),
 ]

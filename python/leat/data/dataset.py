@@ -917,7 +917,8 @@ def open(  # noqa: A001
         if not src:
             raise InvalidError("src is an empty list: leat.open takes a path, or a list with one or more")
         if not _are_one(src, format):
-            src = [one for one in src if not set(named).isdisjoint(expanded(one))]  # else the manifest is there
+            there = set(named)  # of a manifest and its shards the manifest alone
+            src = [one for one in src if not there.isdisjoint(expanded(one))]
             return concat(*_parts(src, options, fill))
     elif len(named) > 1 and not _are_one(named, format):
         return concat(*_parts(named, options, fill))
