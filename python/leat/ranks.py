@@ -64,6 +64,14 @@ def check_still(rank: int, world_size: int) -> None:
         )
 
 
+def may_have_handed(place: tuple[int, int], handed: tuple[int, int] | None, epoch: int, world_size: int) -> bool:
+    """Whether other ranks may have been handed out this step, (epoch, step), of an epoch before `epoch`, which begins
+    next: the one behind the last of this rank, which had no rows in the last step of an uneven epoch.
+    """
+    behind = handed[1] + 1 if handed is not None and handed[0] == place[0] else 0
+    return world_size > 1 and place[0] < epoch and place[1] == behind
+
+
 def local(world_size: int) -> int:
     """Processes of this job on this host."""
     return max(1, min(_environment("LOCAL_WORLD_SIZE") or 1, world_size))

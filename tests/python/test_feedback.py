@@ -208,6 +208,15 @@ def test_weights_of_a_function_may_have_any_scale(path: str, scale: float) -> No
     assert got == ids and set(got) == {0, 1, 2}
 
 
+def test_a_weight_that_is_refused_is_named_as_it_was_given(path: str) -> None:
+    weights = np.where(np.arange(N) < 3, -100.0, 5.0)
+    with (
+        opened(path, feedback=lambda table, epoch: weights) as loader,
+        pytest.raises(ValueError, match="the value of sample 0 is -100: weights"),
+    ):
+        iter(loader)
+
+
 def test_a_function_gives_rows_a_mask_weights_or_nothing(path: str) -> None:
     mask = np.arange(N) % 10 == 1
     given: list[Any] = [[5, 4, 4], mask, np.where(mask, 0.5, 0.0), None]
@@ -836,6 +845,15 @@ def test_ranks_by_arguments_report_the_rows_of_all_where_the_last_step_is_uneven
 
     assert N % 6 == 1  # a row of one rank alone
     assert run(1) == run(2) == run(4)
+
+
+def test_a_step_that_no_rank_had_is_not_reported(path: str) -> None:
+    for world in (1, 2):
+        with opened(path, feedback=leat.TopFraction(0.3), rank=0, world_size=world) as loader:
+            last = [batch.step for batch in loader][-1]
+            for at in ((0, last + world), (0, last + 10**6), (1, 0)):
+                with pytest.raises(ValueError, match=f"step {at[1]} of epoch {at[0]} was not handed out yet"):
+                    loader.report([1], loss=[1.0], at=at)
 
 
 def test_an_epoch_that_decisions_gave_up_is_an_error_that_says_so_and_nothing_moves(path: str) -> None:

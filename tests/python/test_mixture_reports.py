@@ -391,3 +391,8 @@ def test_ranks_without_rows_in_the_last_step_of_an_epoch_report_it_too() -> None
         assert rows == one and len(states) == 1
     with pytest.raises(ValueError, match="step 3 of epoch 0 was not handed out yet: none was"):
         opened(leat.DoReMi(dict.fromkeys(LAWS, 1.0))).report((0, 3), {}, {})
+    for world, ahead in ((1, 0), (2, 1)):  # no rank had the step
+        loader = opened_uneven(mixture=leat.DoReMi(dict.fromkeys(LAWS, 1.0)), rank=0, world_size=world)
+        last = [batch.step for batch in loader][-1]
+        with pytest.raises(ValueError, match=f"step {last + ahead + 1} of epoch 0 was not handed out yet: the last"):
+            loader.report((0, last + ahead + 1), {}, {})

@@ -165,7 +165,8 @@ class Feedback(Mapping[str, Table]):
             raise TypeError(f"at is (epoch, step), not {at!r:.60}")
         place = check.integer("epoch", at[0]), check.integer("step", at[1])
         beyond = self._handed is None or place > self._handed
-        if beyond and place[0] >= self._loader._core.epoch():  # other ranks may have had the last step of an epoch
+        epoch, world_size = self._loader._core.epoch(), self._loader.world_size
+        if beyond and not ranks.may_have_handed(place, self._handed, epoch, world_size):
             raise ValueError(f"report: step {place[1]} of epoch {place[0]} was not handed out yet")
         return place
 

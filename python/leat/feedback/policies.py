@@ -265,7 +265,8 @@ class Own:
             raise ValueError("weights are 0 for every sample: at least one is above 0")
         found = np.empty(run.samples, np.int64)
         array = array.astype(np.float64)
-        exponent = np.frexp(array.max())[1]  # of the greatest: float32 has a narrower range, and draws stay the same
+        # of the greatest: float32 has a narrower range, and draws stay the same; what is refused keeps its value
+        exponent = np.frexp(array.max())[1] if array.min() >= 0 else 0
         weights = np.ldexp(array, -exponent).astype(np.float32)
         _leat.select_weighted(weights, False, 1.0, _leat.row_key(run.seed, epoch, DRAWS), found)
         return Rows(found)

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from .. import _leat, check
+from .. import _leat, check, ranks
 from ..errors import RangeError, StateError
 from ..saved import needed, pair, part
 from .algorithm import Algorithm, Weights, algorithm_of, counted, total
@@ -33,10 +33,10 @@ class Mixture:
     """The mixture of a loader, as it stands: ``loader.mixture``."""
 
     def __init__(
-        self, core: _leat.Loader, weights: Weights, algorithm: Any, ranks: int, folder: str | None, writes: bool
+        self, core: _leat.Loader, weights: Weights, algorithm: Any, world_size: int, folder: str | None, writes: bool
     ) -> None:
         self.core = core
-        self._ranks = ranks
+        self._world_size = world_size
         self._opened = dict(weights)
         self._names = list(weights)
         self.keys = Keys()  #: further names of the domains (leat.Mix.by)
@@ -150,8 +150,8 @@ class Mixture:
         """
         handed = self._handed
         if handed is None or at > handed:
-            return self._ranks == 1 and at[0] < self.core.epoch()  # which may have been left before its end
-        if self._ranks > 1:
+            return self._world_size == 1 and at[0] < self.core.epoch()  # which may have been left before its end
+        if self._world_size > 1:
             raise ValueError(
                 f"step {place[1]} of epoch {place[0]} is reported too late: a decision on it holds {self._lead} steps "
                 f"later, and step {handed[1]} of epoch {handed[0]} was handed out. Report earlier, or let the "
@@ -190,7 +190,7 @@ class Mixture:
             number = check.integer("step", step)
             place = (self._handed[0] if self._handed else self.core.epoch()), number
         beyond = self._handed is None or place > self._handed
-        if beyond and place[0] < self.core.epoch():  # the last step of an epoch, in which this rank had no rows
+        if beyond and ranks.may_have_handed(place, self._handed, self.core.epoch(), self._world_size):
             self._handed = place
         elif beyond:
             last = "none was" if self._handed is None else f"the last one was step {self._handed[1]} of epoch "
