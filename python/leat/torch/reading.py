@@ -33,7 +33,7 @@ from ..workers.feed import Planned
 from ..workers.loop import ROWS, WHOLE
 
 _NUMBERS = {int, np.int64, np.int32, np.int16, np.int8, np.uint8, np.uint16, np.uint32}
-_PLAIN = (*_NUMBERS, float, str, bytes, bool, type(None))
+_PLAIN = {*_NUMBERS, float, str, bytes, bool, type(None)}
 _OTHERS_AT_ONCE = {("leat.torch.order", "Shuffled"), ("accelerate.data_loader", "SeedableRandomSampler")}
 _WATCHED, _SOMETIMES = 16, 16  # reads at which draws are looked for: the first ones, and every 16th
 
@@ -390,8 +390,8 @@ def _checksum(indices: Any, crc: int | None) -> int | None:
         return zlib.crc32(indices.tobytes(), crc)
     if isinstance(indices, torch.Tensor):
         indices = indices.tolist()
-    simple = all(
-        type(i) in _PLAIN or (type(i) is tuple and all(type(j) in _PLAIN for j in i))
-        for i in (indices if isinstance(indices, list | tuple) else [indices])
+    items = indices if isinstance(indices, list | tuple) else [indices]
+    simple = _PLAIN.issuperset(map(type, items)) or all(
+        type(i) in _PLAIN or (type(i) is tuple and _PLAIN.issuperset(map(type, i))) for i in items
     )
     return zlib.crc32(repr(indices).encode(), crc) if simple else None
