@@ -275,12 +275,27 @@ static bool find_output(const char *path, struct output *out)
     return true;
 }
 
-/* Whether a path is the output's, or that of a folder around it: files of any name may be data there. */
+/* Whether a path is that of the manifest of a shard that is the output: it stands for both. */
+static bool is_manifest_of(const char *path, const struct output *out)
+{
+    char *manifest = realpath(path, NULL), **paths = NULL;
+    size_t n = 0;
+    if (manifest && out->at[1])
+        leat_paths_expand((const char *const[]){manifest, out->at[1]}, 2, &paths, &n, NULL);
+    leat_free(paths);
+    free(manifest);
+    return n == 1;
+}
+
+/* Whether a path is the output's, or that of its manifest or of a folder around it: files of any name may be data
+ * there. */
 static bool is_around(const char *path, const struct output *out)
 {
     struct stat st;
-    if (stat(path, &st) || !S_ISDIR(st.st_mode))
-        return !stat(path, &st) && st.st_dev == out->file.st_dev && st.st_ino == out->file.st_ino;
+    if (stat(path, &st))
+        return false;
+    if (!S_ISDIR(st.st_mode))
+        return (st.st_dev == out->file.st_dev && st.st_ino == out->file.st_ino) || is_manifest_of(path, out);
     char *folder = realpath(path, NULL);
     const size_t n = !folder || !strcmp(folder, "/") ? 0 : strlen(folder);
     bool found = false;

@@ -441,9 +441,9 @@ struct leat_open_options {
 
 /* The files that n paths and patterns stand for, in their order: part-{000..009}.jsonl, each number with the zeros in
  * front that the first one has; part-*.jsonl, those that are there, sorted bytewise by name, without what leat has put
- * beside them (? and [...] as in a shell, too). A path that exists is itself. Shards whose manifest is among the files
- * are left out. *paths: an array that is one block, freed with leat_free. Any thread. Errors: NOT_FOUND (no file fits a
- * pattern with a star), INVALID (a range does not rise, too many files), NOMEM. */
+ * beside them (? and [...] as in a shell, too). A path that exists is itself. Shards that a manifest among the files
+ * names are left out. *paths: an array that is one block, freed with leat_free. Any thread. Errors: NOT_FOUND (no file
+ * fits a pattern with a star), INVALID (a range does not rise, too many files), NOMEM. */
 LEAT_API int leat_paths_expand(const char *const *given, size_t n, char ***paths, size_t *n_paths,
                                struct leat_error *error);
 

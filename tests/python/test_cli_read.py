@@ -110,6 +110,10 @@ def test_no_value_replaces_a_shard_of_the_manifest_that_it_is_read_of(tmp_path: 
     shard, before = tmp_path / "t.00000.leat", (tmp_path / "t.00000.leat").read_bytes()
     said = leat("cat", "t.leat", "--id", "0", "--field", "text", "--out", shard, cwd=tmp_path, code=2).stderr
     assert f"would replace {shard}, which is read" in said and shard.read_bytes() == before
+    (tmp_path / "there").symlink_to(tmp_path)
+    for data in ("t.leat", "t*.leat", "there/t.leat", "there"):
+        said = leat("view", data, "--out", "t.00000.leat", cwd=tmp_path, code=2).stderr
+        assert "would replace t.00000.leat, which is read" in said and shard.read_bytes() == before
 
 
 def test_no_picture_replaces_one_of_a_folder_of_masks(folder: Path, tmp_path: Path) -> None:

@@ -35,8 +35,8 @@ class Writer:
 
     Args:
         path: the file to make.
-        schema: name and type of each field: a dtype name or :func:`leat.field`. Of ``ds.schema`` what leat derives of
-            photos, as ``image.width``, is left out, as it is of samples: ``w.write(ds[i])``.
+        schema: name and type of each field: a dtype name or :func:`leat.field`. Fields of ``ds.schema`` that leat
+            derives of photos, such as ``image.width``, are left out, as they are of samples: ``w.write(ds[i])``.
         check: scan every photo to its end and mark broken ones.
         photos: ``"original"``: the bytes of photos are stored unchanged (with `check`, JPEGs get an index of their
             rows, under 1% of their bytes). ``"fast"``: JPEGs are stored in a form that is decoded several times faster
@@ -48,7 +48,7 @@ class Writer:
         shard_bytes: start a new shard once a file has this many bytes; `path` is then a manifest.
         metadata: a dict, kept as JSON.
         num_threads: of the writer, or ``"auto"``.
-        overwrite: replace an existing file when finished.
+        overwrite: replace an existing file when finished, of a manifest its shards, too.
         resume: continue an unfinished file after its complete samples: ``len(w)`` of them.
         classes: names of the classes of the field ``label``, by number.
         lenient: JPEGs that libjpeg-turbo decodes with warnings (extraneous bytes, a premature end) are not broken;
