@@ -209,7 +209,7 @@ class Curriculum:
             raise TypeError(f"pacing is a function of the epoch that gives a share, not {pacing!r:.60}")
         self.metric = metric
         self.pacing = pacing
-        self._rising: Array | None = None  # positions by rising difficulty
+        self._easier: Array | None = None  # of each sample, how many come before it
 
     def __repr__(self) -> str:
         return f"Curriculum({self.metric if isinstance(self.metric, str) else 'an array'})"
@@ -226,19 +226,21 @@ class Curriculum:
             )
         if np.isnan(values).any():
             raise ValueError(f"Curriculum: the metric of sample {int(np.isnan(values).argmax())} is NaN")
-        self._rising = np.argsort(values, kind="stable")
+        n = len(values)
+        self._easier = np.empty(n, np.uint32 if n < 1 << 32 else np.int64)
+        self._easier[np.argsort(values, kind="stable")] = np.arange(n, dtype=self._easier.dtype)
 
     def decide(self, table: Table, epoch: int, run: Run) -> Rows:
         share = _share(f"pacing({epoch})", self.pacing(epoch))
         if share == 1:
             return ALL
         k = part_of(share, run.samples)
-        if self._rising is None:
+        if self._easier is None:
             table = table[self.metric]
             if not _reported(self, table, epoch):
                 return ALL
             return Rows(table.top(k, least=True), selects=True)
-        return Rows(np.sort(self._rising[:k]), selects=True)
+        return Rows(np.flatnonzero(self._easier < k).astype(np.int64, copy=False), selects=True)
 
 
 class Own:
