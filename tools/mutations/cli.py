@@ -25,6 +25,13 @@ MUTATIONS = [
         ("py:test_cli_read.py::test_no_output_replaces_what_a_pattern_or_a_folder_stands_for",),
     ),
     Mutation(
+        "a shard of a manifest that is read is written",
+        "cli/args.c",
+        "    free(manifest);\n    return n == 1;",
+        "    free(manifest);\n    return n > 2;",
+        ("py:test_cli_read.py::test_no_value_replaces_a_shard_of_the_manifest_that_it_is_read_of",),
+    ),
+    Mutation(
         "a size that does not fit into 64 bits is another one",
         "cli/args.c",
         "if (!*end && number <= (UINT64_MAX >> 1) >> shift) {",
