@@ -6,18 +6,17 @@ import json
 import os
 import pickle
 import struct
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cli_support import PYTHON
 from cli_support import leat as command
 from text_support import bpe_file, table_with_a_large_token, words_file
 
 import leat
 
 pytest.importorskip("tokenizers")
-PYTHON = {**os.environ, "LEAT_PYTHON": sys.executable}
 
 
 def broken_text(path: Path) -> leat.Dataset:
