@@ -88,6 +88,34 @@ class Stubborn(Made):
         self.epoch = int(state["epoch"])
 
 
+def drawn_from() -> list[Any]:
+    return [random.getstate(), str(np.random.get_state(legacy=False)), torch.get_rng_state().tolist()]
+
+
+@pytest.mark.parametrize("change", ["other data", "no part", "a list that it does not give"])
+@pytest.mark.parametrize("kind", ["the generators of all", "torch's, without a generator"])
+def test_a_state_that_is_refused_leaves_the_generators_of_all_where_they_were(kind: str, change: str) -> None:
+    samplers = {**SAMPLERS, "torch's, without a generator": lambda n: torch.utils.data.RandomSampler(range(n))}
+    taker = opened(LONG, samplers[kind](LONG))
+    read(taker, 6)
+    state = taker.state_dict()
+    if change == "other data":
+        state["fingerprint"] = "0" * 32
+    else:
+        del state["sampler"]
+    loader, twin = (opened(LONG, samplers[kind](LONG)) for _ in range(2))
+    if change == "a list that it does not give":
+        read(loader, 1), read(twin, 1)
+    random.seed(2), np.random.seed(2), torch.manual_seed(2)
+    before = drawn_from()
+    with pytest.raises(leat.StateError):
+        loader.load_state_dict(state)
+    assert drawn_from() == before
+    whole = batches_of(loader, 5)
+    random.seed(2), np.random.seed(2), torch.manual_seed(2)
+    assert batches_of(twin, 5) == whole
+
+
 def batches_of(loader: leat.Loader, n: int) -> list[Any]:
     found: list[Any] = []
     while len(found) < n:
@@ -157,6 +185,64 @@ def test_no_epoch_is_lost_to_a_sampler_that_passes_over_what_it_has_given() -> N
     read(taker, 6)
     loader.load_state_dict(taker.state_dict())
     assert [(epoch, len(ids)) for epoch, _, ids in read(loader, 6)] == [(1, 30), (1, 10), *[(2, 30)] * 3, (2, 10)]
+
+
+def test_no_epoch_is_lost_to_it_by_a_state_that_is_refused() -> None:
+    loader, twin = (opened(SHORT, Skipping(SHORT)) for _ in range(2))
+    for subject in (loader, twin):
+        read(subject, 4)
+    with pytest.raises(leat.StateError, match="seed 5"):
+        loader.load_state_dict({**loader.state_dict(), "seed": "5"})
+    assert [len(list(loader)) for _ in range(3)] == [len(list(twin)) for _ in range(3)] == [4] * 3
+
+
+class Numbered(Made):
+    """Its class says where the count begins, and what it has given last is made when it is first read."""
+
+    count = 0
+    lengths = ()
+
+    def __iter__(self) -> Iterator[int]:
+        found = np.random.default_rng([self.count, *self.lengths, *getattr(self, "last", ())]).permutation(self.n)
+        self.count, self.lengths, self.last = self.count + 1, (*self.lengths, self.n)[-2:], found[:3].tolist()
+        return iter(found.tolist())
+
+
+def test_attributes_that_a_sampler_has_only_once_it_was_read_are_in_its_state() -> None:
+    taker, states = opened(SHORT, Numbered(SHORT)), list[str]()
+    whole = read(taker, BATCHES, states)
+    for at in range(4, BATCHES):
+        for loader in (taker, opened(SHORT, Numbered(SHORT))):
+            loader.load_state_dict(json.loads(states[at]))
+            assert read(loader, BATCHES - at) == whole[at:]
+
+
+class Looking(Made):
+    """Looks at the model and at its loader, and draws from what has no state."""
+
+    def __init__(self, n: int) -> None:
+        super().__init__(n)
+        self.chance = random.SystemRandom()
+        self.model = torch.nn.Linear(3, 3)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), 0.1)
+        self.data = leat.from_arrays(y=np.arange(n))
+        self.others = leat.DataLoader(range(n))
+        self.loader: Any = None
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.chance.sample(range(self.n), self.n))
+
+
+def test_a_state_has_nothing_of_a_model_or_a_loader_that_a_sampler_holds() -> None:
+    sampler = Looking(SHORT)
+    sampler.loader = loader = opened(SHORT, sampler)
+    batches_of(loader, 5)
+    state = loader.state_dict()
+    assert state["sampler"] == {}
+    with torch.no_grad():
+        sampler.model.weight.fill_(7.0)
+    loader.load_state_dict(state)
+    assert len(batches_of(loader, 4)) == 4 and bool((sampler.model.weight == 7.0).all())
 
 
 def test_ranks_go_on_from_states_of_their_own() -> None:

@@ -63,9 +63,30 @@ MUTATIONS = [
     Mutation(
         "a list that is read for a state is that of the sampler as it is now",
         "python/leat/loading/states.py",
-        '                    sampled.go_back(told.get("again", told))\n',
-        "                    sampled.go_back(told)\n",
+        'sampled.go_back(told.get("again", told))',
+        "sampled.go_back(told)",
         ("py:test_sampler_states.py::test_any_state_is_gone_on_from_in_a_new_loader_and_in_the_one_that_took_it",),
+    ),
+    Mutation(
+        "a state that is refused leaves global generators where it has them",
+        "python/leat/sampling/sampled.py",
+        "            return put_generators_back() or seen\n",
+        "            return seen\n",
+        ("py:test_sampler_states.py::test_a_state_that_is_refused_leaves_the_generators_of_all_where_they_were",),
+    ),
+    Mutation(
+        "a state out of order from before the first row is one from before the epoch",
+        "python/leat/loading/states.py",
+        'self._sampled.state(None if within else state["at"]["epoch"], again)',
+        'self._sampled.state(state["at"]["epoch"], again)',
+        ("py:test_unordered.py::test_a_sampler_is_not_read_again_within_its_epoch",),
+    ),
+    Mutation(
+        "a state has the model that a sampler looks at",
+        "python/leat/sampling/generators.py",
+        "    torch.nn.Module,\n    torch.optim.Optimizer,\n",
+        "",
+        ("py:test_sampler_states.py::test_a_state_has_nothing_of_a_model_or_a_loader_that_a_sampler_holds",),
     ),
     Mutation(
         "generators inside samplers are not found",

@@ -41,8 +41,9 @@ class Stateful(Taking):
         state = self._plain_state()
         self._deciding_state(state)
         if self._sampled is not None and self._reads_sampler:
-            again = self._log_dir is None and is_within(state) and bool(lists_elsewhere(state))
-            if (told := self._sampled.state(state["at"], again)) is not None:
+            within = is_within(state)
+            again = self._log_dir is None and within and bool(lists_elsewhere(state))
+            if (told := self._sampled.state(None if within else state["at"]["epoch"], again)) is not None:
                 state["sampler"] = told
         if self._counters:
             state["counters"] = {name: counter.state_dict() for name, counter in self._counters.items()}
@@ -125,9 +126,8 @@ class Stateful(Taking):
         try:
             with damage_is_said():
                 told = sampled.checked(saved)
-                if told is not None and self._reads_sampler:
-                    sampled.go_back(told.get("again", told))
-            if told is not None or self._distributed:  # the same on all ranks, which may have states of their own
+                moved = told is not None and self._reads_sampler and sampled.go_back(told.get("again", told))
+            if moved or self._distributed:  # the same on all ranks, which may have states of their own
                 self._unread = None
             lists = self._find_lists(state)
             if told is not None and "again" in told and self._reads_sampler:

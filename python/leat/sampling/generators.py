@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import ctypes
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -23,10 +23,19 @@ GLOBAL = ("random", "numpy", "torch")
 _MT_BYTES = 625 * 4  # of NumPy's struct: 624 words and the position
 _MOST_OBJECTS, _MOST_ITEMS, _DEPTH = 64, 64, 4
 _PLAIN = (int, float, str, bool, type(None))
+#: what a sampler may look at, and what has states of its own in a checkpoint
+_BESIDE = (
+    torch.utils.data.Dataset,
+    torch.utils.data.DataLoader,
+    torch.nn.Module,
+    torch.optim.Optimizer,
+    torch.optim.lr_scheduler.LRScheduler,
+)
 
 
 def objects_in(loader: Any) -> Iterator[tuple[str, Any]]:
-    """The sampler and the batch sampler of a loader, and the objects inside them, with their paths; no data sets."""
+    """The sampler and the batch sampler of a loader, and the objects inside them, with their paths; no data sets, no
+    models with their optimizers, and no loaders."""
     waiting: list[tuple[str, Any, int]] = [("batch_sampler", loader.batch_sampler, 0), ("sampler", loader.sampler, 0)]
     seen: set[int] = {id(loader.dataset)}
     for path, found, depth in waiting:  # grows
@@ -37,8 +46,13 @@ def objects_in(loader: Any) -> Iterator[tuple[str, Any]]:
         if depth == _DEPTH or len(waiting) > _MOST_OBJECTS or _is_generator(found):
             continue
         for name, value in _parts(found):
-            if not isinstance(value, torch.utils.data.Dataset) or isinstance(value, torch.utils.data.Sampler):
+            if isinstance(value, torch.utils.data.Sampler) or not _is_beside(value):
                 waiting.append((f"{path}.{name}", value, depth + 1))
+
+
+def _is_beside(found: Any) -> bool:
+    leats = ("leat.data.", "leat.loading.")
+    return isinstance(found, _BESIDE) or any(c.__module__.startswith(leats) for c in type(found).__mro__)
 
 
 def _parts(found: Any) -> list[tuple[str, Any]]:
@@ -61,8 +75,8 @@ def attributes_in(loader: Any) -> dict[str, Any]:
     return {
         f"{path}.{name}": list(value) if isinstance(value, list) else value
         for path, found in objects_in(loader)
-        if not isinstance(found, dict | list | tuple)
-        for name, value in getattr(found, "__dict__", {}).items()
+        if hasattr(found, "__dict__") and not isinstance(found, dict | list | tuple)
+        for name, value in _named(found).items()
         if (name == "epoch" or not type(found).__module__.startswith("torch."))
         and (
             type(value) in _PLAIN
@@ -71,14 +85,22 @@ def attributes_in(loader: Any) -> dict[str, Any]:
     }
 
 
+def _named(found: Any) -> dict[str, Any]:
+    """Its attributes. One that its class gives a value becomes its own once it changes."""
+    named: dict[str, Any] = {}
+    for kind in reversed(type(found).__mro__):
+        named |= {name: value for name, value in vars(kind).items() if not name.startswith("__")}
+    return named | vars(found)
+
+
 def set_attributes(loader: Any, values: dict[str, Any], told: bool | None = None) -> None:
     """Sets attributes to the result of `attributes_in`; `told`: only for samplers with, or without, ``set_epoch``."""
     there = {path: o for path, o in objects_in(loader) if told is None or told == hasattr(o, "set_epoch")}
     for path, value in values.items():
         of, _, name = path.rpartition(".")
-        if of in there and name in getattr(there[of], "__dict__", {}):
-            kind = type(there[of].__dict__[name])
-            there[of].__dict__[name] = kind(value) if kind in (list, tuple) and isinstance(value, list) else value
+        if hasattr(there.get(of), "__dict__"):  # an attribute may be made when the sampler is first read
+            kind = type(_named(there[of]).get(name))
+            vars(there[of])[name] = kind(value) if kind in (list, tuple) and isinstance(value, list) else value
 
 
 def generators_in(loader: Any) -> dict[str, Any]:
@@ -92,7 +114,8 @@ def generators_in(loader: Any) -> dict[str, Any]:
 
 
 def _is_generator(found: Any) -> bool:
-    return isinstance(found, torch.Generator | random.Random | np.random.RandomState | np.random.Generator)
+    kinds = torch.Generator | random.Random | np.random.RandomState | np.random.Generator
+    return isinstance(found, kinds) and not isinstance(found, random.SystemRandom)  # which has no state
 
 
 def mark(generator: Any) -> Any:
@@ -143,6 +166,21 @@ def set_state(generator: Any, state: Any) -> None:
             _set_numpy(generator, _unpacked(state))
     except Exception as e:
         raise StateError(f"this is no state of a {type(generator).__name__} ({e!s:.120})") from e
+
+
+def puts_back(loader: Any) -> Callable[[], bool]:
+    """Remembers all generators that the sampler of a loader may draw from. The function puts back those that have moved
+    since; False: none has.
+    """
+    before = [(generator, state_of(generator)) for generator in generators_in(loader).values()]
+
+    def put_back() -> bool:
+        moved = [(generator, state) for generator, state in before if state_of(generator) != state]
+        for generator, state in moved:
+            set_state(generator, state)
+        return bool(moved)
+
+    return put_back
 
 
 def _set_numpy(generator: Any, state: Any) -> None:

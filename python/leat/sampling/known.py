@@ -151,8 +151,9 @@ def checked_sampler(saved: Any, loader: Any) -> dict[str, Any]:
         if not isinstance(saved.get(name, {}), dict) or not all(isinstance(n, str) for n in saved.get(name, {})):
             damaged(name, saved[name])
     _attributes(saved.get("attributes", {}), attributes_in(loader))
+    mine = generators_in(loader)
     for name, state in saved.get("now", {}).items():
-        tried(name, state)
+        tried(name, state, mine.get(name))
     return dict(saved)
 
 

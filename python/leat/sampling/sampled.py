@@ -33,6 +33,7 @@ class Sampled:
         self._before: dict[str, Any] | None = None  # the list that was read last, and whose epoch
         self._epoch: int | None = None
         self._went_back = False
+        self._moved = False  # read, or put back, for a state that is being loaded
         self._watch: Any = None
         if importlib.util.find_spec("torch") is not None and not isinstance(sampler, Elsewhere):
             from .known import Watch
@@ -52,7 +53,7 @@ class Sampled:
         """The list of the epoch that begins."""
         if self._watch is None:
             return list(self.sampler)
-        before, known = self.now(), self._known()
+        before, known, self._moved = self.now(), self._known(), True
         with known.drawing() as drawn:
             found = list(self.sampler)
             if self._went_back and not found:  # the state of one that counts what it has given, at its end
@@ -65,11 +66,13 @@ class Sampled:
         """The list that was read last is that of an epoch of which no batch is handed out yet."""
         self._epoch = epoch
 
-    def state(self, at: Mapping[str, Any], again: bool) -> dict[str, Any] | None:
-        """Its part of a state of this position; `again`: of one that has only the hash of the list."""
+    def state(self, epoch: int | None, again: bool) -> dict[str, Any] | None:
+        """Its part of a state from before the first batch of this epoch, or (None) from within one; `again`: of one
+        that has only the hash of the list.
+        """
         if self._watch is None or (again and self._before is None):
             return None
-        if at["row"] == 0 and at["epoch"] == self._epoch and self._before is not None:
+        if epoch is not None and epoch == self._epoch and self._before is not None:
             return copy.deepcopy(self._before)
         return self.now() | ({"again": copy.deepcopy(self._before)} if again else {})
 
@@ -87,23 +90,29 @@ class Sampled:
         return found | {"again": checked_sampler(found["again"], self)} if "again" in found else found
 
     def unless_refused(self) -> Callable[[], bool]:
-        """Forgets the list that was read last. The function puts the sampler where it is now, for a state that is
-        refused; False: nothing of it can be put back.
+        """Forgets the list that was read last. The function puts the sampler where it is now, and all generators that
+        it may have drawn from, for a state that is refused; False: nothing of it can be put back.
         """
-        now, rest = self.now(), (self._before, self._epoch, self._went_back)
-        self._before = self._epoch = None
+        now, rest = self.now(), (self._before, self._epoch)
+        put_generators_back: Callable[[], bool] = bool
+        if self._watch is not None:
+            from .generators import puts_back
+
+            put_generators_back = puts_back(self)
+        self._before, self._epoch, self._moved = None, None, False
 
         def put_back() -> bool:
-            seen = bool(now or self.now())
-            if seen:
-                self.go_back(now)
-            self._before, self._epoch, self._went_back = rest
-            return seen
+            seen = self._moved and self.go_back(now)
+            self._before, self._epoch = rest
+            return put_generators_back() or seen
 
         return put_back
 
-    def go_back(self, saved: Mapping[str, Any]) -> None:
-        """Puts the sampler where it was when this was said of it."""
+    def go_back(self, saved: Mapping[str, Any]) -> bool:
+        """Puts the sampler where it was when this was said of it; False: nothing of it is known, now or then."""
+        if not (saved or self.now()):
+            return False
+        self._went_back = self._moved = True
         known = self._known()
         known.put_back(copy.deepcopy(saved), others=not known.theirs)
-        self._went_back = True
+        return True
