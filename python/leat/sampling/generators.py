@@ -90,7 +90,7 @@ def _named(found: Any) -> dict[str, Any]:
     named: dict[str, Any] = {}
     for kind in reversed(type(found).__mro__):
         named |= {name: value for name, value in vars(kind).items() if not name.startswith("__")}
-    return named | vars(found)
+    return {**named, **vars(found)}
 
 
 def set_attributes(loader: Any, values: dict[str, Any], told: bool | None = None) -> None:
