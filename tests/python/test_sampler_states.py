@@ -248,5 +248,6 @@ def test_a_state_has_nothing_of_a_model_or_a_loader_that_a_sampler_holds() -> No
 def test_ranks_go_on_from_states_of_their_own() -> None:
     """Rank 0 reads the sampler for all of them."""
     told = run_ranks("sampler_ranks.py")
+    assert "'now' cannot be 3" in told[0]["refused"] and "see the error there" in told[1]["refused"]
     for kind in SAMPLERS:
         assert all(rank[kind] == "" for rank in told), [rank[kind] for rank in told]

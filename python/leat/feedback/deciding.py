@@ -369,29 +369,43 @@ class Deciding(Steering):
 
         return take, known
 
-    def _find_lists(self, state: dict[str, Any]) -> list[Array]:
+    def _find_lists(self, state: dict[str, Any], ready: Callable[[], None]) -> list[Array]:
         """A Sampler's list that is too large for a state: in `log_dir`, or by reading the sampler again, which must
-        then give the same list. The library compares hashes.
+        then give the same list. The library compares hashes. `ready` is called before, where no rank waits in vain if
+        it raises.
         """
+        wanted = self._wanted_list(state)
+        if wanted is None:
+            ready()
+            return []
+        found = None if self._log_dir is None else load_list(self._log_dir, wanted)
+
+        def make() -> Array:
+            ready()
+            return self._read_once() if found is None else self._positions(found)
+
+        return [self._shared(make)]
+
+    def _wanted_list(self, state: dict[str, Any]) -> str | None:
+        """The hash of the list of a state that has to be found."""
         missing = lists_elsewhere(state)
         if not missing:
-            return []
+            return None
         if not is_within(state):  # the next epoch reads a list of its own
             state["log"] = [e for e in state["log"] if not isinstance(e, dict) or e.get("list") not in missing]
-            return []
+            return None
         mine, wanted = json.loads(self._core.state()), missing[-1]["hash"]
         named = [entry["list"]["hash"] for entry in mine["log"] if entry.get("list")]
         if wanted in named or any(state.get(name) != mine[name] for name in ("fingerprint", "seed", "order")):
-            return []  # the library has it, or refuses the state
-        found = None if self._log_dir is None else load_list(self._log_dir, wanted)
-        return [self._read_list() if found is None else self._shared(lambda: self._positions(found))]
+            return None  # the library has it, or refuses the state
+        return str(wanted)
 
-    def _read_list(self) -> Array:
+    def _read_once(self) -> Array:
         """The sampler's rows when it is read once more. A list that was read for a state which was refused then is
         given again: the sampler may have drawn it.
         """
         if self._unread is None:
-            self._unread = self._shared(lambda: self._positions(self._sampled.read()))
+            self._unread = self._positions(self._sampled.read())
         return self._unread
 
     def _find_rows(self, state: Mapping[str, Any], lists: Mapping[str, Any]) -> dict[str, Array]:

@@ -85,7 +85,7 @@ class Taking(Deciding, Reader):
         if self._resuming:  # within an epoch, with the positions that it began with
             self._resuming = False
             return
-        positions = self._read_list()
+        positions = self._shared(self._read_once)
         self._unread = None
         self._core.set_positions(positions)
         self._sampled.begins(self._core.next_start()[0])

@@ -122,21 +122,24 @@ class Stateful(Taking):
         if sampled is None:
             yield []
             return
-        put_back, unread = sampled.unless_refused(), self._unread
-        try:
+        put_back, unread, told = sampled.unless_refused(), self._unread, None
+
+        def ready() -> None:
+            nonlocal told
             with damage_is_said():
                 told = sampled.checked(saved)
-                moved = told is not None and self._reads_sampler and sampled.go_back(told.get("again", told))
-            if moved or self._distributed:  # the same on all ranks, which may have states of their own
-                self._unread = None
-            lists = self._find_lists(state)
+                if told is not None and self._reads_sampler and sampled.go_back(told.get("again", told)):
+                    self._unread = None
+
+        try:
+            lists = self._find_lists(state, ready)
             if told is not None and "again" in told and self._reads_sampler:
                 if self._unread is None:
                     sampled.read()  # to know how it was before the list, which is known
                 sampled.go_back(told)
             yield lists
         except BaseException:
-            if put_back() or self._distributed:  # else it may have drawn the list, which is that of the next epoch then
+            if put_back():  # else it may have drawn the list, which is that of the next epoch then
                 self._unread = unread
             raise
 

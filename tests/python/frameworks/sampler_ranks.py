@@ -52,8 +52,23 @@ def check(kind: str) -> str:
     return ""
 
 
+def refused() -> str:
+    """The part of rank 0 is damaged, which alone has one: the others do not wait for its list, and all go on."""
+    taker, loader, twin = (opened(20_000, "its own generator") for _ in range(3))
+    read(taker, 2)
+    state = taker.state_dict()
+    if dist.get_rank() == 0:
+        state["sampler"] = {"now": 3}
+    try:
+        loader.load_state_dict(state)
+    except (leat.StateError, RuntimeError) as e:
+        return str(e) if read(loader, 9) == read(twin, 9) else "other batches"
+    return "no error"
+
+
 def main() -> None:
     dist.init_process_group("gloo")
+    tell(refused=refused())
     for kind in SAMPLERS:
         tell(**{kind: check(kind)})
     dist.barrier()
