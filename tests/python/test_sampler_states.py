@@ -63,6 +63,19 @@ def test_any_state_is_gone_on_from_in_a_new_loader_and_in_the_one_that_took_it(
             assert found == whole[at : at + 6], (at, loader is taker)
 
 
+def test_a_long_list_is_read_again_without_the_folder_and_goes_on_from_there(tmp_path: Path) -> None:
+    """And a loader that has gone on from the folder has no less in its states."""
+    states, later = list[str](), list[str]()
+    whole = read(opened(LONG, SAMPLERS["an epoch"](LONG), tmp_path), 12, states)
+    loader = opened(LONG, SAMPLERS["an epoch"](LONG), tmp_path)
+    loader.load_state_dict(json.loads(states[5]))
+    read(loader, 2, later)
+    for at, state in ((5, states[5]), (6, later[1])):
+        loader = opened(LONG, SAMPLERS["an epoch"](LONG))
+        loader.load_state_dict(json.loads(state))
+        assert read(loader, 12 - at) == whole[at:]
+
+
 def test_a_state_from_before_the_first_epoch_is_its_beginning() -> None:
     taker = opened(SHORT, SAMPLERS["its own generator"](SHORT))
     state = taker.state_dict()

@@ -42,7 +42,7 @@ class Stateful(Taking):
         self._deciding_state(state)
         if self._sampled is not None and self._reads_sampler:
             within = is_within(state)
-            again = self._log_dir is None and within and bool(lists_elsewhere(state))
+            again = within and bool(lists_elsewhere(state))  # though log_dir has it, where there is one
             if (told := self._sampled.state(None if within else state["at"]["epoch"], again)) is not None:
                 state["sampler"] = told
         if self._counters:
@@ -134,9 +134,7 @@ class Stateful(Taking):
         try:
             lists = self._find_lists(state, ready)
             if told is not None and "again" in told and self._reads_sampler:
-                if self._unread is None:
-                    sampled.read()  # to know how it was before the list, which is known
-                sampled.go_back(told)
+                sampled.go_on(told)
             yield lists
         except BaseException:
             if put_back():  # else it may have drawn the list, which is that of the next epoch then

@@ -70,11 +70,11 @@ class Sampled:
         """Its part of a state from before the first batch of this epoch, or (None) from within one; `again`: of one
         that has only the hash of the list.
         """
-        if self._watch is None or (again and self._before is None):
+        if self._watch is None:
             return None
         if epoch is not None and epoch == self._epoch and self._before is not None:
             return copy.deepcopy(self._before)
-        return self.now() | ({"again": copy.deepcopy(self._before)} if again else {})
+        return self.now() | ({"again": copy.deepcopy(self._before)} if again and self._before is not None else {})
 
     def checked(self, saved: Any) -> dict[str, Any] | None:
         """That part of a state; None: it has none.
@@ -116,3 +116,8 @@ class Sampled:
         known = self._known()
         known.put_back(copy.deepcopy(saved), others=not known.theirs)
         return True
+
+    def go_on(self, saved: Mapping[str, Any]) -> None:
+        """Puts it behind the list that it gives from ``again``, which need not have been read."""
+        self.go_back(saved)
+        self._before = copy.deepcopy(saved["again"])
