@@ -221,11 +221,30 @@ class Numbered(Made):
         return iter(found.tolist())
 
 
-def test_attributes_that_a_sampler_has_only_once_it_was_read_are_in_its_state() -> None:
-    taker, states = opened(SHORT, Numbered(SHORT)), list[str]()
+class Slots:
+    """Its attributes are in slots; one is a number of NumPy's, and a list has some."""
+
+    __slots__ = ("epoch", "last", "n")
+
+    def __init__(self, n: int) -> None:
+        self.n, self.epoch, self.last = n, np.int64(0), list[Any]()
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __iter__(self) -> Iterator[int]:
+        assert isinstance(self.epoch, np.int64)
+        found = np.random.default_rng([self.epoch, *self.last]).permutation(self.n)
+        self.epoch, self.last = self.epoch + 1, list(found[:3])
+        return iter(found.tolist())
+
+
+@pytest.mark.parametrize("kind", [Numbered, Slots])
+def test_a_state_has_attributes_wherever_a_sampler_keeps_them(kind: Any) -> None:
+    taker, states = opened(SHORT, kind(SHORT)), list[str]()
     whole = read(taker, BATCHES, states)
-    for at in range(4, BATCHES):
-        for loader in (taker, opened(SHORT, Numbered(SHORT))):
+    for at in range(BATCHES - 1, 0, -1):
+        for loader in (taker, opened(SHORT, kind(SHORT))):
             loader.load_state_dict(json.loads(states[at]))
             assert read(loader, BATCHES - at) == whole[at:]
 

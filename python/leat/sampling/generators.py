@@ -23,6 +23,7 @@ GLOBAL = ("random", "numpy", "torch")
 _MT_BYTES = 625 * 4  # of NumPy's struct: 624 words and the position
 _MOST_OBJECTS, _MOST_ITEMS, _DEPTH = 64, 64, 4
 _PLAIN = (int, float, str, bool, type(None))
+_SCALARS = (np.bool_, np.integer, np.floating)
 #: what a sampler may look at, and what has states of its own in a checkpoint
 _BESIDE = (
     torch.utils.data.Dataset,
@@ -66,23 +67,37 @@ def _parts(found: Any) -> list[tuple[str, Any]]:
         return []
     return [
         *getattr(found, "__dict__", {}).items(),
-        *((name, getattr(found, name)) for name in getattr(type(found), "__slots__", ()) if hasattr(found, name)),
+        *((name, getattr(found, name)) for name in sorted(_slots(type(found))) if hasattr(found, name)),
     ]
 
 
 def attributes_in(loader: Any) -> dict[str, Any]:
     """The numbers and words among the attributes of samplers, and short lists of them; of PyTorch's the epoch."""
     return {
-        f"{path}.{name}": list(value) if isinstance(value, list) else value
+        f"{path}.{name}": _plain(value)
         for path, found in objects_in(loader)
-        if hasattr(found, "__dict__") and not isinstance(found, dict | list | tuple)
+        if not isinstance(found, dict | list | tuple)
         for name, value in _named(found).items()
-        if (name == "epoch" or not type(found).__module__.startswith("torch."))
-        and (
-            type(value) in _PLAIN
-            or (type(value) in (list, tuple) and len(value) <= _MOST_ITEMS and all(type(v) in _PLAIN for v in value))
-        )
+        if (name == "epoch" or not type(found).__module__.startswith("torch.")) and _is_plain(value)
     }
+
+
+def _is_plain(value: Any) -> bool:
+    if type(value) in (list, tuple):
+        return len(value) <= _MOST_ITEMS and all(type(v) in _PLAIN or isinstance(v, _SCALARS) for v in value)
+    return type(value) in _PLAIN or isinstance(value, _SCALARS)
+
+
+def _plain(value: Any) -> Any:
+    if type(value) in (list, tuple):
+        return type(value)(map(_plain, value))
+    return value.item() if isinstance(value, _SCALARS) else value
+
+
+def _slots(kind: type) -> set[str]:
+    given = [vars(each).get("__slots__", ()) for each in kind.__mro__]
+    named = (name for names in given for name in ([names] if isinstance(names, str) else names))
+    return {name for name in named if not name.startswith("__")}
 
 
 def _named(found: Any) -> dict[str, Any]:
@@ -90,7 +105,8 @@ def _named(found: Any) -> dict[str, Any]:
     named: dict[str, Any] = {}
     for kind in reversed(type(found).__mro__):
         named |= {name: value for name, value in vars(kind).items() if not name.startswith("__")}
-    return {**named, **vars(found)}
+    slots = {name: getattr(found, name) for name in _slots(type(found)) if hasattr(found, name)}
+    return {**named, **slots, **getattr(found, "__dict__", {})}
 
 
 def set_attributes(loader: Any, values: dict[str, Any], told: bool | None = None) -> None:
@@ -98,9 +114,16 @@ def set_attributes(loader: Any, values: dict[str, Any], told: bool | None = None
     there = {path: o for path, o in objects_in(loader) if told is None or told == hasattr(o, "set_epoch")}
     for path, value in values.items():
         of, _, name = path.rpartition(".")
-        if hasattr(there.get(of), "__dict__"):  # an attribute may be made when the sampler is first read
-            kind = type(_named(there[of]).get(name))
-            vars(there[of])[name] = kind(value) if kind in (list, tuple) and isinstance(value, list) else value
+        found = there.get(of)
+        if found is None or isinstance(found, dict | list | tuple):
+            continue
+        kind = type(_named(found).get(name))
+        if (kind in (list, tuple) and isinstance(value, list)) or (issubclass(kind, _SCALARS) and value is not None):
+            value = kind(value)
+        if name in _slots(type(found)):
+            object.__setattr__(found, name, value)
+        elif hasattr(found, "__dict__"):  # an attribute may be made when the sampler is first read
+            vars(found)[name] = value
 
 
 def generators_in(loader: Any) -> dict[str, Any]:
