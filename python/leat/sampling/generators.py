@@ -117,7 +117,7 @@ def set_attributes(loader: Any, values: dict[str, Any], told: bool | None = None
         found = there.get(of)
         if found is None or isinstance(found, dict | list | tuple):
             continue
-        kind = type(_named(found).get(name))
+        kind: Any = type(_named(found).get(name))
         if (kind in (list, tuple) and isinstance(value, list)) or (issubclass(kind, _SCALARS) and value is not None):
             value = kind(value)
         if name in _slots(type(found)):
