@@ -277,6 +277,22 @@ def test_a_state_has_nothing_of_a_model_or_a_loader_that_a_sampler_holds() -> No
     assert len(batches_of(loader, 4)) == 4 and bool((sampler.model.weight == 7.0).all())
 
 
+class Stateless(Skipping):
+    def state_dict(self) -> dict[str, Any]:
+        raise OSError("no state here")
+
+
+def test_a_sampler_without_the_state_that_it_promises_is_read_all_the_same() -> None:
+    loader = opened(SHORT, Stateless(SHORT))
+    assert [len(batch.ids) for batch in loader] == [30, 30, 30, 10]
+    with pytest.raises(OSError, match="no state here"):
+        loader.state_dict()
+    taker = opened(SHORT, SAMPLERS["an epoch"](SHORT))
+    next(iter(taker))
+    loader.load_state_dict(taker.state_dict())
+    assert [batch.step for batch in loader] == [1, 2, 3]
+
+
 def test_ranks_go_on_from_states_of_their_own() -> None:
     """Rank 0 reads the sampler for all of them."""
     told = run_ranks("sampler_ranks.py")

@@ -49,17 +49,26 @@ class Sampled:
         """The sampler as it is."""
         return {} if self._watch is None else copy.deepcopy(self._known().between())
 
+    def _told(self) -> dict[str, Any] | None:
+        """The same; None if its own ``state_dict`` fails, which matters where a state is asked for."""
+        try:
+            return self.now()
+        except Exception:
+            return None
+
     def read(self) -> list[Any]:
         """The list of the epoch that begins."""
         if self._watch is None:
             return list(self.sampler)
-        before, known, self._moved = self.now(), self._known(), True
+        before, known, self._moved = self._told(), self._known(), True
         with known.drawing() as drawn:
             found = list(self.sampler)
             if self._went_back and not found:  # the state of one that counts what it has given, at its end
                 found = list(self.sampler)
         self._went_back = False
-        self._before = before if known.theirs or not drawn else before | {"now": drawn | before.get("now", {})}
+        if before is not None and drawn and not known.theirs:
+            before["now"] = drawn | before.get("now", {})
+        self._before = before
         return found
 
     def begins(self, epoch: int | None) -> None:
@@ -93,7 +102,7 @@ class Sampled:
         """Forgets the list that was read last. The function puts the sampler where it is now, and all generators that
         it may have drawn from, for a state that is refused; False: nothing of it can be put back.
         """
-        now, rest = self.now(), (self._before, self._epoch)
+        now, rest = self._told(), (self._before, self._epoch)
         put_generators_back: Callable[[], bool] = bool
         if self._watch is not None:
             from .generators import puts_back
@@ -102,7 +111,7 @@ class Sampled:
         self._before, self._epoch, self._moved = None, None, False
 
         def put_back() -> bool:
-            seen = self._moved and self.go_back(now)
+            seen = self._moved and now is not None and self.go_back(now)
             self._before, self._epoch = rest
             return put_generators_back() or seen
 
