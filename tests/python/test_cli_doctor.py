@@ -44,7 +44,7 @@ def examined(path: Path, *options: object) -> dict[str, Any]:
 
 
 def until(wanted: Callable[[T], bool], run: Callable[[], T]) -> T:
-    """What the first run gives that found decoding to be the limit, as `wanted` sees it. Parts are measured by the
+    """The result of the first run that found decoding to be the limit, as `wanted` sees it. Parts are measured by the
     clock: a pause of the machine that falls into another part of a short run makes that one look slow."""
     for _ in range(20):
         found = run()
