@@ -102,11 +102,4 @@ MUTATIONS = [
         "if (!h->failed && h->delivered + left_out > h->rows)",
         ("c:port/port",),
     ),
-    Mutation(
-        "a port does not say which of its outputs are sparse rows as they are stored",
-        "src/port/form.c",
-        "if (o->columns && !o->hidden)",
-        "if (o->columns && o->hidden)",
-        ("py:test_sparse.py::test_a_port_of_the_command_line_serves_sparse_rows",),
-    ),
 ]
