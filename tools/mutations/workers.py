@@ -66,13 +66,6 @@ MUTATIONS = [
         ("py:test_feed.py::test_a_message_that_a_worker_announced_and_could_not_send_is_not_waited_for",),
     ),
     Mutation(
-        "memory of a loader is let go while a worker may still write to it",
-        "python/leat/workers/pool.py",
-        "            self.leaving[board] = (running, memory)\n",
-        "            self.leaving[board] = (running, None)\n",
-        ("py:test_feed.py::test_what_a_worker_may_still_write_to_is_kept_until_it_finishes_or_is_dead",),
-    ),
-    Mutation(
         "a substitute is drawn as if nothing were known of the broken sample",
         "python/leat/workers/loop.py",
         "return position if 0 <= position < n else n",
