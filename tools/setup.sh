@@ -86,7 +86,11 @@ pip_install() { # pip_install STAMP-NAME ARGUMENT...: into $venv, once per set o
     shift
     [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$*" ] && return
     say "installing into $venv: $*"
-    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "$@"
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "$@" || {
+        say "pip failed; the disk of $(pwd) has $(df -Pm . | awk 'NR == 2 { print $4 }') MB free." \
+            "The same command goes on from here"
+        exit 1
+    }
     printf '%s' "$*" >"$stamp"
 }
 if [ "$level" != run ] && [ "$level" != docs ]; then
