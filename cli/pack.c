@@ -19,6 +19,7 @@
 
 #include "commands.h"
 #include "left_out.h"
+#include "paths.h"
 #include "print.h"
 #include "progress.h"
 #include "python.h"
@@ -297,6 +298,31 @@ static bool target_lies_in_source(const struct cli_pack *pack)
     return inside;
 }
 
+/* A shard that is a source goes with those it lies among when the target takes their place: DST is photos.leat, and SRC
+ * photos.00003.leat in the same folder. */
+static bool target_replaces_source(const struct cli_pack *pack)
+{
+    struct cli_paths paths;
+    char *target = pack->options.overwrite ? realpath(pack->dst, NULL) : NULL; /* NULL also: nothing is there */
+    const char *slash = target ? strrchr(target, '/') : NULL, *dot = target ? strrchr(slash, '.') : NULL;
+    const size_t n = target ? dot && dot > slash + 1 ? (size_t)(dot - target) : strlen(target) : 0;
+    bool found = false;
+    if (target && cli_paths_init(&paths, pack->command, &pack->sources)) {
+        for (size_t i = 0; i < paths.n && !found; i++) {
+            char *at = realpath(paths.at[i], NULL);
+            found = at && !strncmp(at, target, n) && at[n] == '.' && strspn(at + n + 1, "0123456789") == 5 &&
+                    !strcmp(at + n + 6, ".leat");
+            if (found)
+                cli_say(pack->command, "%s is one of the shards that go when %s is replaced: choose another DST.",
+                        paths.at[i], pack->dst);
+            free(at);
+        }
+        cli_paths_destroy(&paths);
+    }
+    free(target);
+    return found;
+}
+
 /* Of leat convert: says whether states of runs over the one fit the other. */
 static int compare_fingerprints(const struct cli_pack *pack)
 {
@@ -483,7 +509,7 @@ int cli_pack_run(const struct cli_command *command, int argc, char **argv)
         exit_code = cli_fail(command, &error, NULL);
         goto out;
     }
-    if (refuse_smaller_photos(pack) || refuse_to_lose_fields(pack))
+    if (refuse_smaller_photos(pack) || refuse_to_lose_fields(pack) || target_replaces_source(pack))
         goto out;
     if (!name_source(pack, source_id, sizeof source_id, &exit_code))
         goto out;

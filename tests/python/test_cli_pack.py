@@ -16,8 +16,11 @@ import time
 import unicodedata
 from pathlib import Path
 
+import numpy as np
 import pytest
 from cli_support import Started, command, golden, jpeg, leat, leat_bytes, make_folder, png, stopped
+
+import leat as package
 
 
 def without_numbers_that_change(text: str) -> str:
@@ -92,6 +95,22 @@ def test_an_existing_target_is_kept_unless_overwrite_is_given(tmp_path: Path) ->
     assert "--overwrite" in done.stderr and (tmp_path / "p.leat").read_bytes() == before
     leat("pack", tmp_path / "photos", tmp_path / "p.leat", "--overwrite")
     assert info(tmp_path / "p.leat")["count"] == 3
+
+
+def test_a_shard_does_not_take_the_place_of_the_set_that_it_is_of(tmp_path: Path) -> None:
+    shards = ("--shard-bytes", 1)
+    with package.Writer(tmp_path / "p.leat", {"x": package.field("uint8", (1 << 20,))}, shard_bytes=1) as writer:
+        writer.write_batch({"x": np.zeros((40, 1 << 20), np.uint8)})
+    before = {file.name: file.read_bytes() for file in tmp_path.glob("p.*")}
+    assert len(before) > 2
+    for name in ("convert", "pack"):
+        for more in ((), shards):
+            done = leat(name, "p.00000.leat", "./p.leat", *more, "--overwrite", cwd=tmp_path, code=2)
+            assert "p.00000.leat is one of the shards that go when ./p.leat is replaced" in done.stderr
+    assert {file.name: file.read_bytes() for file in tmp_path.glob("p.*")} == before
+    leat("convert", tmp_path / "p.00000.leat", tmp_path / "p.0.leat", "--overwrite")  # another set
+    leat("convert", tmp_path / "p.leat", tmp_path / "p.leat", "--overwrite")
+    assert info(tmp_path / "p.leat")["count"] == 40 and not (tmp_path / "p.00000.leat").exists()
 
 
 def test_a_folder_as_target_is_refused_without_advice_that_would_not_help(tmp_path: Path) -> None:
