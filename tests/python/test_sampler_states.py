@@ -164,6 +164,18 @@ def test_a_damaged_part_is_a_state_error_that_changes_nothing(damaged: Any) -> N
     assert read(loader, 9) == read(twin, 9)
 
 
+def test_a_value_does_not_take_the_place_of_a_method() -> None:
+    loader, twin = (opened(SHORT, SAMPLERS["a state of its own"](SHORT)) for _ in range(2))
+    for subject in (loader, twin):
+        read(subject, 5)
+    twin.load_state_dict(twin.state_dict())
+    state = loader.state_dict()
+    for method in ("state_dict", "load_state_dict"):
+        state["sampler"].setdefault("attributes", {})[f"sampler.{method}"] = 3
+    loader.load_state_dict(state)
+    assert read(loader, 9) == read(twin, 9)
+
+
 def test_a_state_without_its_part_leaves_the_sampler_as_it_is() -> None:
     taker, loader = (opened(SHORT, SAMPLERS["an epoch"](SHORT)) for _ in range(2))
     whole, states = read(taker, 8), list[str]()

@@ -117,10 +117,14 @@ def set_attributes(loader: Any, values: dict[str, Any], told: bool | None = None
         found = there.get(of)
         if found is None or isinstance(found, dict | list | tuple):
             continue
-        kind: Any = type(_named(found).get(name))
+        present, slot = _named(found).get(name), name in _slots(type(found))
+        own = slot or name in getattr(found, "__dict__", {})
+        if not own and (callable(present) or hasattr(type(present), "__get__")):
+            continue  # a method of its class, of which no state has a value
+        kind: Any = type(present)
         if (kind in (list, tuple) and isinstance(value, list)) or (issubclass(kind, _SCALARS) and value is not None):
             value = kind(value)
-        if name in _slots(type(found)):
+        if slot:
             object.__setattr__(found, name, value)
         elif hasattr(found, "__dict__"):  # an attribute may be made when the sampler is first read
             vars(found)[name] = value
