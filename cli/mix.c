@@ -24,8 +24,8 @@ static const struct cli_option options[] = {
      .at = offsetof(struct mix, number), 1, INT64_MAX},
     {"steps", "N", "the same in steps", CLI_U64, .at = offsetof(struct mix, number), 1, INT64_MAX},
     {"rows", "N", "the same in rows", CLI_U64, .at = offsetof(struct mix, number), 1, INT64_MAX},
-    {"seed", "N", "of the order; it matters only for the tokens of rows\nthat differ in length", CLI_U64,
-     .at = offsetof(struct mix, number), 0, INT64_MAX},
+    {"seed", "N", "of the order, which a state says; it matters only for\nthe tokens of rows that differ in length",
+     CLI_U64, .at = offsetof(struct mix, number), 0, INT64_MAX},
     {"json", NULL, "everything as one JSON object", CLI_SET, .at = offsetof(struct mix, flag)},
 };
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -99,6 +100,29 @@ def test_a_state_with_many_decisions_is_shown_whole(script: Path, tmp_path: Path
     assert state["sources"] == [
         vars(s) | {"through": s.through and vars(s.through)} for s in mix.show(log=loader.log, rows=900).sources
     ]
+
+
+def test_a_state_says_the_order_of_its_run_whatever_the_loader_says(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        "import leat, numpy as np\n"
+        "lengths = np.arange(400) % 37\n"
+        "tokens = leat.Ragged(np.zeros(lengths.sum(), np.uint16), np.append(0, lengths.cumsum()))\n"
+        "rows = leat.from_arrays(tokens=tokens)\n"
+        "mix = leat.Mix({'a': (rows[:100], 0.5), 'b': (rows[100:], 0.5)}, exhausted='repeat')\n"
+        "def made(seed=3):\n    return leat.Loader(mix, global_batch_size=5, shuffle=True, seed=seed)\n"
+        "def other():\n    return made(8)\n"
+    )
+    code = "import json, train; json.dump(train.made().state_dict(), open('state.json', 'w'))"
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
+    spec, log = f"{tmp_path}/train.py", ("--log", tmp_path / "state.json")
+
+    def tokens(name: str, *more: object) -> object:
+        return shown(f"{spec}:{name}", "--rows", 90, *more)["tokens"]
+
+    made, other = tokens("made"), tokens("other")
+    assert made != other
+    assert tokens("mix", *log) == tokens("other", *log) == made
+    assert tokens("mix", *log, "--seed", 8) == tokens("made", *log, "--seed", 8) == other
 
 
 @pytest.mark.parametrize("ending", ["toml", "json"])

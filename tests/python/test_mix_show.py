@@ -129,6 +129,19 @@ def test_tokens_are_counted_of_rows_that_differ_in_length(tmp_path: Path) -> Non
     known = shown.edges <= len(loader) * 7
     assert known.sum() > 3 and shown.tokens is not None
     assert shown.tokens[known].tolist() == sums[shown.edges[known]].tolist()
+    state = tmp_path / "state.json"  # it has seed and order
+    found = {}
+    for order in (True, False, leat.Blocks(8)):
+        run = leat.Loader(mix, global_batch_size=7, shuffle=order, seed=5)
+        state.write_text(json.dumps(run.state_dict()))
+        told = mix.show(rows=700, log=state)
+        assert told.tokens is not None
+        first = np.diff(np.asarray(run.batch_at(0, 0)["tokens"].offsets)).sum()
+        assert told.tokens[told.edges == 7].sum(axis=1).tolist() in ([], [first])
+        found[repr(order)] = told.tokens.tolist()
+        other = mix.show(rows=700, log=state, seed=6, shuffle=True)
+        assert other.tokens is not None and other.tokens.tolist() != told.tokens.tolist()
+    assert found["True"] == shown.tokens.tolist() and len(set(map(str, found.values()))) == 3
 
 
 def test_packed_rows_count_as_many_tokens_as_they_are_long() -> None:

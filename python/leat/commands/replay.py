@@ -12,7 +12,7 @@ import numpy as np
 from ..errors import StateError
 from ..loading.loader import Loader
 from ..loading.samplers import Blocks
-from ..mixtures.logs import log_of, orders_of, step_at
+from ..mixtures.logs import log_of, order_told, step_at
 from ..mixtures.mixing import Mix
 from ..mixtures.schedule import Schedule
 from .spec import find
@@ -56,7 +56,10 @@ def opened(mixture: Mix | Schedule, options: Mapping[str, str]) -> tuple[Loader,
     for entry in log:
         if "world_size" in entry:
             entry["world_size"] = 1
-    seed, shuffle = _order(path)
+    seed, order = order_told(path) or (0, {"order": "shuffled"})
+    shuffle: bool | Blocks = order["order"] == "shuffled"
+    if order["order"] == "blocks":
+        shuffle = Blocks(order["block_rows"], order.get("block_window") or None)
     if "seed" in options:
         seed = int(options["seed"])
     if "sequential" in options:
@@ -77,19 +80,6 @@ def opened(mixture: Mix | Schedule, options: Mapping[str, str]) -> tuple[Loader,
         log=log,
     )
     return loader, log
-
-
-def _order(path: str) -> tuple[int, bool | Blocks]:
-    """Seed and order, if the file is a state; else the defaults here."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            state = json.load(file)
-        source = orders_of(state)[0]
-        kind = source["order"]
-        blocks = Blocks(source["block_rows"], source.get("block_window") or None) if kind == "blocks" else None
-        return int(state["seed"]), blocks or kind == "shuffled"
-    except (ValueError, TypeError, KeyError, IndexError, RecursionError):
-        return 0, True
 
 
 def planned(

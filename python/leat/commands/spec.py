@@ -107,8 +107,8 @@ def _object(spec: str, module: str, name: str) -> Found:
             found = found()
     if isinstance(found, Loader) and not isinstance(found.dataset, Dataset):
         state = json.loads(found._core.state())
-        shuffle = orders_of(state)[0]["order"] != "sequential"
-        return Found(found.dataset, found.log, seed=int(state["seed"]), shuffle=shuffle, batch_size=found._global)
+        order = int(state["seed"]), orders_of(state)[0]
+        return Found(found.dataset, found.log, order=order, batch_size=found._global)
     if not isinstance(found, (Mix, Schedule)):
         raise TypeError(
             f"{spec} is a {type(found).__name__}, not a leat.Mix, a leat.Schedule, a Loader of one, or a function "
@@ -245,7 +245,7 @@ def _state(state: Mapping[str, Any]) -> Found:
     mixed = {n: (_empty(int(s["count"])), share) for n, s, share in zip(names, sources, shares, strict=True)}
     mix = Mix(mixed, exhausted=exhausted, epoch_rows=order.get("epoch_rows") or None)
     at = state["at"]
-    return Found(mix, log, (at["epoch"], at["row"]), seed=int(state["seed"]))
+    return Found(mix, log, (at["epoch"], at["row"]), order=(int(state["seed"]), sources[0]))
 
 
 def _whole(log: list[Any], older: Any) -> list[Any]:

@@ -243,6 +243,18 @@ def orders_of(state: Mapping[str, Any]) -> list[dict[str, Any]]:
         raise ValueError(f"not a state: it does not say its order ({e!r:.120})") from None
 
 
+def order_told(path: Any) -> tuple[int, Mapping[str, Any]] | None:
+    """The seed of a run, and the order of its first source, if its log is a file that has a state."""
+    if not isinstance(path, (str, os.PathLike)):
+        return None
+    try:
+        with open(path, encoding="utf-8") as file:
+            state = json.load(file)
+        return int(state["seed"]), orders_of(state)[0]
+    except (ValueError, TypeError, KeyError, IndexError, RecursionError):
+        return None
+
+
 def _rows_of(sources: Mapping[str, Any]) -> list[dict[str, Any]]:
     n = sources["n"]
     if not isinstance(n, int) or not 0 < n <= MOST:

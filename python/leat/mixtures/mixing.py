@@ -49,8 +49,8 @@ class Mixed:
         steps: int | None = None,
         rows: int | None = None,
         log: Sequence[Mapping[str, Any]] | str | os.PathLike[str] | None = None,
-        seed: int = 0,
-        shuffle: bool = True,
+        seed: int | None = None,
+        shuffle: bool | None = None,
     ) -> Shown:
         """The result of a run of this mixture or schedule.
 
@@ -63,7 +63,8 @@ class Mixed:
             epochs, steps, rows: the length to show, in one of the three. None: whole epochs, as many as there are up to
                 the last change of shares.
             log: decisions of a run, as :attr:`leat.Loader.log` has them, or a JSON file of them or of a state.
-            seed, shuffle: as of the Loader. They matter only if rows differ in length, for their tokens.
+            seed, shuffle: as of the Loader; None: those of the state that `log` is a file of, else 0 and True. They
+                matter only if rows differ in length, for their tokens.
 
         Raises:
             ValueError: steps without a batch size.

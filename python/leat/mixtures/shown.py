@@ -19,7 +19,7 @@ from .. import _leat, check
 from ..data.packing import PackedRows
 from ..errors import RangeError
 from ..saved import damage_is_said
-from .logs import has_lists, log_of
+from .logs import has_lists, log_of, order_told
 from .mixing import Mix, planning, token_lengths
 from .schedule import Schedule
 
@@ -156,11 +156,13 @@ def shares_of(counts: Counts) -> Shares:
 
 
 def _planned(
-    mixture: Mix | Schedule, batch: int, log: Sequence[Mapping[str, Any]] | None, seed: int, shuffle: bool
+    mixture: Mix | Schedule, batch: int, log: Sequence[Mapping[str, Any]] | None, seed: int, order: Mapping[str, Any]
 ) -> _leat.Loader:
     """The plan of a run that has decided `log`; lists of rows are decided as epochs begin, and do not count here."""
-    order = check.ORDERS["shuffled" if shuffle else "sequential"]
-    core = planning(mixture, batch, order=order, seed=seed, tail=check.TAILS["uneven"])
+    blocks = {name: order[name] for name in ("block_rows", "block_window") if name in order}
+    core = planning(
+        mixture, batch, order=check.ORDERS[order["order"]], seed=seed, tail=check.TAILS["uneven"], **blocks
+    )
     if log and not has_lists(log):
         with damage_is_said():
             core.load_state(json.dumps({**json.loads(core.state()), "log": log}))
@@ -174,10 +176,15 @@ class _Plan:
     """The order of a mixture as a loader has it: counts of rows before a place in the stream of all epochs."""
 
     def __init__(
-        self, mixture: Mix | Schedule, batch: int, log: Sequence[Mapping[str, Any]] | None, seed: int, shuffle: bool
+        self,
+        mixture: Mix | Schedule,
+        batch: int,
+        log: Sequence[Mapping[str, Any]] | None,
+        seed: int,
+        order: Mapping[str, Any],
     ) -> None:
         self.mix = mixture.first if isinstance(mixture, Schedule) else mixture
-        self.core = _planned(mixture, batch, log, seed, shuffle)
+        self.core = _planned(mixture, batch, log, seed, order)
         self.n = len(self.mix.names)
         self.starts = [0]  # of each epoch that is known, in rows of the stream, and of the next one
         self.before = [np.zeros(self.n, np.int64)]  # counts then
@@ -356,12 +363,13 @@ def show(
     steps: int | None = None,
     rows: int | None = None,
     log: Any = None,
-    seed: int = 0,
-    shuffle: bool = True,
+    seed: int | None = None,
+    shuffle: bool | None = None,
     points: int = POINTS,
     until: tuple[int, int] | None = None,
+    order: tuple[int, Mapping[str, Any]] | None = None,
 ) -> Shown:
-    """Documented in :meth:`leat.Mix.show`."""
+    """Documented in :meth:`leat.Mix.show`. `until`: the end of a run so far. `order`: seed and order of a Loader."""
     entries = None if log is None else log_of(log)
     if batch_size is not None:
         batch_size = check.integer("batch_size", batch_size, 1)
@@ -377,7 +385,11 @@ def show(
         raise ValueError("steps are counted in batches: give batch_size")
     points = check.integer("points", points, 1)
     until = None if any(wanted) or until == (0, 0) else until
-    plan = _Plan(mixture, batch_size or BATCH, entries, check.seed(seed), check.flag("shuffle", shuffle))
+    told, place = order_told(log) or order or (0, {"order": "shuffled"})
+    seed = told if seed is None else check.seed(seed)
+    if shuffle is not None:
+        place = {"order": "shuffled" if check.flag("shuffle", shuffle) else "sequential"}
+    plan = _Plan(mixture, batch_size or BATCH, entries, seed, place)
     try:
         return _show(plan, mixture, batch_size, entries or [], wanted, points, until)
     finally:
