@@ -160,9 +160,7 @@ def _planned(
 ) -> _leat.Loader:
     """The plan of a run that has decided `log`; lists of rows are decided as epochs begin, and do not count here."""
     blocks = {name: order[name] for name in ("block_rows", "block_window") if name in order}
-    core = planning(
-        mixture, batch, order=check.ORDERS[order["order"]], seed=seed, tail=check.TAILS["uneven"], **blocks
-    )
+    core = planning(mixture, batch, order=check.ORDERS[order["order"]], seed=seed, tail=check.TAILS["uneven"], **blocks)
     if log and not has_lists(log):
         with damage_is_said():
             core.load_state(json.dumps({**json.loads(core.state()), "log": log}))
