@@ -229,6 +229,30 @@ def test_a_mapping_that_is_made_again_of_a_batch_is_a_dict(records: Path) -> Non
     assert type(again) is dict and list(again) == list(batch) and len(again["label"]) == 2
 
 
+def test_trees_of_torch_have_the_tensors_of_a_batch(records: Path) -> None:
+    from torch.utils import _pytree
+
+    batch = first(records, 4)
+    doubled = _pytree.tree_map(lambda t: t + t, batch)
+    assert type(doubled) is dict and list(doubled) == list(batch)
+    assert all(torch.equal(doubled[name], batch[name] + batch[name]) for name in batch)
+    paths, _ = _pytree.tree_flatten_with_path(batch)
+    assert [(_pytree.keystr(path), value is batch[path[0].key]) for path, value in paths] == [
+        (f"[{name!r}]", True) for name in batch
+    ]
+    assert torch.vmap(lambda row: row["x"].sum())(batch).tolist() == batch["x"].sum(1).tolist()
+
+
+def test_a_compiled_function_takes_a_batch_and_in_one_graph_a_dict_of_it(records: Path) -> None:
+    def scaled(batch: Any) -> Any:
+        return batch["x"] * 2 + 1
+
+    anyhow, whole = (torch.compile(scaled, backend="eager", fullgraph=full) for full in (False, True))
+    for batch in leat.Loader(leat.open(records), 7, shuffle=True):
+        wanted = scaled(dict(batch))
+        assert torch.equal(anyhow(batch), wanted) and torch.equal(whole(dict(batch)), wanted)
+
+
 @pytest.mark.parametrize(
     "copied", [copy.deepcopy, lambda batch: pickle.loads(pickle.dumps(batch))], ids=["deepcopy", "pickle"]
 )

@@ -68,6 +68,7 @@ class Form:
 
             self.tensor = getattr(torch._C, "_from_dlpack", None) or torch.utils.dlpack.from_dlpack
             self.small = lambda memory: torch.from_numpy(np.asarray(memory))
+            _join_pytree()
 
     def there(self, core: Any) -> Any:
         """The engine's batch where its tensors are to be."""
@@ -505,6 +506,21 @@ class Batch(Mapping[str, Any]):
         form.makers = dict.fromkeys(self, lambda core: None)  # never called: all values are there
         form.meaning = self._form.meaning
         return Batch(None, form, self._map(lambda t: t.numpy())._values)
+
+
+def _join_pytree() -> None:
+    """Makes a batch a container of PyTorch's trees: ``tree_map``, ``torch.func`` and ``torch.export`` go into it as into a
+    dict, and make dicts of it.
+    """
+    from torch.utils import _pytree
+
+    if Batch not in _pytree.SUPPORTED_NODES:
+        _pytree.register_pytree_node(
+            Batch,
+            lambda batch: (list(batch.values()), list(batch)),
+            lambda values, names: dict(zip(names, values, strict=True)),
+            flatten_with_keys_fn=lambda batch: ([(_pytree.MappingKey(n), batch[n]) for n in batch], list(batch)),
+        )
 
 
 def _check_room(name: str, value: Any, tensor: Any, device: Any) -> None:
