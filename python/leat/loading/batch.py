@@ -509,17 +509,20 @@ class Batch(Mapping[str, Any]):
 
 
 def _join_pytree() -> None:
-    """Makes a batch a container of PyTorch's trees: ``tree_map``, ``torch.func`` and ``torch.export`` go into it as into a
-    dict, and make dicts of it.
+    """Makes a batch a node of PyTorch's trees: ``tree_map``, ``torch.func`` and ``torch.export`` take it as a dict, and
+    make dicts of it.
     """
     from torch.utils import _pytree
+
+    def named(batch: Batch) -> tuple[list[tuple[Any, Any]], list[str]]:
+        return [(_pytree.MappingKey(name), value) for name, value in batch.items()], list(batch)
 
     if Batch not in _pytree.SUPPORTED_NODES:
         _pytree.register_pytree_node(
             Batch,
             lambda batch: (list(batch.values()), list(batch)),
             lambda values, names: dict(zip(names, values, strict=True)),
-            flatten_with_keys_fn=lambda batch: ([(_pytree.MappingKey(n), batch[n]) for n in batch], list(batch)),
+            flatten_with_keys_fn=named,
         )
 
 
