@@ -83,6 +83,27 @@ def test_what_is_neither_numbers_nor_a_list_of_texts_is_refused_by_name(tmp_path
     assert [s["good"] for s in leat.open(tmp_path / "a.h5", fields=["good"])] == ["café", ""]
 
 
+@pytest.mark.parametrize("order", "<>")
+def test_filters_that_a_chunk_of_hdf5_lacks_are_left_out_in_either_order_of_bytes(order: str, tmp_path: Path) -> None:
+    import h5py
+
+    noise = np.random.default_rng(0).normal(size=100).astype(order + "f8")  # which LZF does not make shorter
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("noise", data=noise, chunks=(10,), compression="lzf")
+        x = file.create_dataset("x", (100,), order + "i4", chunks=(10,), shuffle=True, compression="gzip", fillvalue=7)
+        x[20:] = np.arange(20, 100)
+        for mask, at in ((3, 20), (2, 30)):
+            values = np.arange(at, at + 10, dtype=x.dtype)
+            split = values.view(np.uint8).reshape(-1, 4).T if mask == 2 else values
+            x.id.write_direct_chunk((at,), split.tobytes(), filter_mask=mask)
+        assert [x.id.get_chunk_info(i).filter_mask for i in range(3)] == [3, 2, 0]
+        assert file["noise"].id.get_chunk_info(0).filter_mask == 1
+        wanted = x[...]
+    ds = leat.open(tmp_path / "a.h5")
+    np.testing.assert_array_equal(ds.column("noise"), noise)
+    np.testing.assert_array_equal(ds.column("x"), wanted)
+
+
 def test_groups_of_hdf5_within_themselves_are_passed_over(tmp_path: Path) -> None:
     import h5py
 

@@ -288,7 +288,7 @@ def test_a_kept_index_is_not_believed_if_it_was_touched(tmp_path: Path) -> None:
         raw[:-64],
         raw[:60] + bytes(len(raw) - 60),
         b"",
-        raw.replace(b"leat-cells2", b"leat-cells1"),
+        raw.replace(b"leat-cells3", b"leat-cells2"),
     ):
         index.write_bytes(bad)
         again = leat.open(path, index_dir=kept)

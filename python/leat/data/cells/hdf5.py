@@ -69,8 +69,8 @@ class File:
                 return self._unwritten(array, found)
             return Stored(**found, offset=int(array.id.get_offset()), filters=swap)
         fill = np.asarray(array.fillvalue, dtype).tobytes()
-        filters = swap + self._filters(array, what)
-        return Stored(**found, chunk=tuple(array.chunks), chunks=self._table(array, what), filters=filters, fill=fill)
+        filters, table = swap + self._filters(array, what), self._table(array, what, len(swap))
+        return Stored(**found, chunk=tuple(array.chunks), chunks=table, filters=filters, fill=fill)
 
     def _unwritten(self, array: Any, found: dict[str, Any]) -> Stored:
         """Nothing of it was written."""
@@ -97,7 +97,8 @@ class File:
                 raise UnsupportedError(f"{what} is stored with filter {number} ({text}), which leat does not decode")
         return tuple(found)
 
-    def _table(self, array: Any, what: str) -> np.ndarray[Any, Any]:
+    def _table(self, array: Any, what: str, swaps: int) -> np.ndarray[Any, Any]:
+        """The places of chunks. HDF5's mask of filters that a chunk lacks does not count the `swaps` before them."""
         grid = [-(-n // c) for n, c in zip(array.shape, array.chunks, strict=True)]
         n = int(np.prod(grid, dtype=object))
         if n > MOST_CHUNKS and n > 16 * array.id.get_num_chunks():
@@ -116,7 +117,7 @@ class File:
             at = sum(o // c * s for o, c, s in zip(place, chunk, steps, strict=True))
             if table["offset"][at] != stored.MISSING:
                 wrong.append(f"two chunks are at {place}")
-            table[at] = (info.byte_offset, info.size, 0, info.filter_mask)
+            table[at] = (info.byte_offset, info.size, 0, info.filter_mask << swaps)
 
         try:
             array.id.chunk_iter(take)

@@ -1,6 +1,6 @@
 """What one look at a file of cells has found, kept for the next opening: where its chunks lie, its cells, its genes.
 
-    "leat-cells2" | length of JSON, 8 bytes | checksum, 32 bytes | JSON | arrays, each at a multiple of 64
+    "leat-cells3" | length of JSON, 8 bytes | checksum, 32 bytes | JSON | arrays, each at a multiple of 64
 
 The file tells the source by its size and its time. It lies beside the source, or in `index_dir`. Nobody needs it.
 """
@@ -21,7 +21,7 @@ from . import stored
 from .anndata import Column, Part
 from .stored import Array, Rows, Stored, Texts
 
-_MAGIC = b"leat-cells2\0\0\0\0\0"
+_MAGIC = b"leat-cells3\0\0\0\0\0"
 _HEAD = len(_MAGIC) + 8 + 32
 #: cells from which on it is kept beside the file
 WORTH = 10_000
