@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 #include "leat/leat.h"
@@ -229,7 +230,13 @@ static bool take_option(const struct cli_command *command, int argc, char **argv
         cli_usage_error(command, "the value of --%s is empty: --%s %s", option->name, option->name, option->value);
         return false;
     }
-    typed[option - command->options] = text;
+    const char **before = &typed[option - command->options];
+    if (*before && option->type != CLI_EACH && strcmp(*before, text) != 0) {
+        cli_usage_error(command, "--%s is given twice, as \"%s\" and as \"%s\": it takes one value.", option->name,
+                        *before, text);
+        return false;
+    }
+    *before = text;
     return store(command, option, text, into);
 }
 
@@ -348,6 +355,18 @@ static bool outputs_fit(const struct cli_command *command, char *const *argument
                         command->options[i].name, typed[i], itself ? "" : " as a part of ", itself ? "" : by);
         return false;
     }
+    return true;
+}
+
+bool cli_ending_fits(const struct cli_command *command, const char *option, const char *path, const char *ending)
+{
+    static const char *const others[] = {".png", ".svg", ".pdf", ".htm", ".html", ".jpg", ".jpeg", ".gif", ".webp"};
+    const char *found = path ? strrchr(path, '.') : NULL;
+    for (size_t i = 0; found && i < sizeof others / sizeof *others; i++)
+        if (!strcasecmp(found, others[i]) && strcasecmp(found, ending) != 0) {
+            cli_usage_error(command, "--%s %s: what is drawn there is a %s: name it so.", option, path, ending);
+            return false;
+        }
     return true;
 }
 

@@ -77,6 +77,10 @@ bool cli_parse(const struct cli_command *command, int argc, char **argv, void *i
  * given. */
 const char *cli_typed(size_t i);
 
+/* Whether a file that gets a picture has no ending of another kind than `ending` (".png"). False after a message. NULL
+ * fits. */
+bool cli_ending_fits(const struct cli_command *command, const char *option, const char *path, const char *ending);
+
 /* Reports the error of the command line, and the place of the help. Returns CLI_EXIT_FAILED. */
 int cli_usage_error(const struct cli_command *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -346,7 +346,7 @@ static bool options_fit(const struct bench *bench)
         cli_usage_error(bench->forms.command, "--photos packs the photos of a folder alone: leave annotations, labels "
                                               "and --where out.");
     else
-        return true;
+        return cli_ending_fits(bench->forms.command, "plot", bench->forms.plot_path, ".svg");
     return false;
 }
 

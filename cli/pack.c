@@ -270,7 +270,7 @@ static int fail(const struct cli_pack *pack, const struct leat_error *error)
         cli_say(pack->command, "%s%s: --resume continues, --overwrite starts again.", place, error->message);
         return CLI_EXIT_FAILED;
     }
-    if (error->code == LEAT_E_EXISTS && !lstat(error->file, &st) && !S_ISDIR(st.st_mode))
+    if (error->code == LEAT_E_EXISTS && !lstat(error->file, &st) && (S_ISREG(st.st_mode) || S_ISLNK(st.st_mode)))
         hint = pack->writer ? "With --resume --overwrite packing continues and replaces it."
                             : "--overwrite replaces it when the new one is complete.";
     else if (error->code == LEAT_E_CHANGED && !pack->writer)

@@ -53,6 +53,8 @@ static int run(const struct cli_command *command, int argc, char **argv)
         return exit_code;
     if (wish.prompts)
         return cli_become_python(command, &wish, "src", &wish.paths, NULL, NULL);
+    if (!cli_ending_fits(command, "plot", wish.plot, ".png"))
+        return CLI_EXIT_FAILED;
     const int why = wish.plot ? cli_new_file_probe(wish.plot) : 0;
     if (why) {
         cli_say_unwritten(command, wish.plot, why);

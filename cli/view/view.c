@@ -546,7 +546,7 @@ static bool options_fit(const struct view *view)
     else if (saved->state_path && saved->opening.where)
         cli_usage_error(view->command, "--batch shows the batch of the part that the state names: leave --where out.");
     else
-        return true;
+        return cli_ending_fits(view->command, "out", view->out, ".png");
     return false;
 }
 

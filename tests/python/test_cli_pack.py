@@ -483,3 +483,9 @@ def test_columns_stay_aligned_in_any_script(tmp_path: Path) -> None:
         for name, line in lines.items()
     }
     assert len(taken) == 5 and len(set(taken.values())) == 1
+
+
+def test_a_target_that_is_no_file_is_not_told_of_overwriting(tmp_path: Path) -> None:
+    for words in ([], ["--overwrite"]):
+        said = leat("pack", make_folder(tmp_path / "photos", {"ant": 1}), "/dev/null", *words, code=2).stderr
+        assert "/dev/null: the target is no regular file: choose another name" in said and "--overwrite" not in said

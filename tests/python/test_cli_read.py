@@ -410,3 +410,32 @@ def test_hostile_names_are_printed_escaped(tmp_path: Path, command_of: str) -> N
             if (ord(c) < 32 and c != "\n") or 0x7F <= ord(c) < 0xA0 or c == "\u202e"
         ]
         assert bad == [], done
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["info", "--where", "label = 0", "--where", "label = 1"],
+        ["cat", "--id", "1", "--id", "2", "--field", "label"],
+        ["cat", "--id", "1", "--field", "label", "--field", "image"],
+        ["stats", "--samples=3", "--samples", "4"],
+    ],
+)
+def test_an_option_that_is_given_twice_with_two_values_is_an_error(packed: Path, words: list[str]) -> None:
+    """The second value would silently take the place of the first one."""
+    assert " is given twice, as " in leat(words[0], packed, *words[1:], code=2).stderr
+    leat("info", packed, "--where", "label = 0", "--where", "label = 0", "--json", "--json")
+
+
+@pytest.mark.parametrize(
+    ("words", "ending"),
+    [
+        (["stats", "p.leat", "--plot", "a.svg"], ".png"),
+        (["view", "p.leat", "--out", "a.JPG"], ".png"),
+        (["bench", "--photos", "photos", "--plot", "a.png"], ".svg"),
+    ],
+)
+def test_a_picture_has_no_ending_of_another_kind(packed: Path, words: list[str], ending: str) -> None:
+    said = leat(*words, cwd=packed.parent, code=2).stderr
+    assert f"{words[-1]}: what is drawn there is a {ending}: name it so." in said
+    assert not (packed.parent / words[-1]).exists()

@@ -71,6 +71,15 @@ def test_verify_reads_all_of_a_table_and_names_what_is_wrong(table: Path, tmp_pa
     assert "b.parquet: 1 fault found." in done.stdout and "a.parquet: every value was read" in done.stdout
 
 
+@pytest.mark.parametrize("words", [["info"], ["verify"], ["cat", "--where", "x >= 0", "--field", "t"]])
+def test_a_reader_that_has_gone_ends_a_command_as_it_ends_any_other(table: Path, words: list[str]) -> None:
+    out, reader = os.pipe()[::-1]
+    os.close(reader)
+    done = subprocess.run([command(), words[0], table, *words[1:]], stdout=out, stderr=subprocess.PIPE, timeout=120)
+    os.close(out)
+    assert done.stderr == b"" and done.returncode in (-signal.SIGPIPE, 128 + signal.SIGPIPE)
+
+
 def test_files_that_are_cut_are_faults(table: Path, tmp_path: Path) -> None:
     h5py = pytest.importorskip("h5py")
     with h5py.File(tmp_path / "a.h5", "w") as file:

@@ -22,6 +22,7 @@ from ..errors import InvalidError
 from ..files import writing
 
 DONE, FAULTS, FAILED, INTERRUPTED = 0, 1, 2, 130  # exit codes, as of cli/args.h
+CLOSED = 141  #: nobody reads standard output any more: what a shell says of a process that SIGPIPE has ended
 _command = ""  #: that runs
 _begun = 0.0  #: when it began
 _told = 0.0  #: when it was told to end
@@ -71,7 +72,7 @@ def main(name: str, options: Mapping[str, str]) -> int:
             _say(name, _worded(str(e.args[0]) if isinstance(e, KeyError) and e.args else str(e)))
         if isinstance(e, OSError) and e.filename == _OUTPUT:
             sys.stdout = open(os.devnull, "w")  # noqa: SIM115  # the interpreter flushes once more
-        return FAILED
+        return CLOSED if isinstance(e, BrokenPipeError) else FAILED
     finally:  # the interpreter may be ended at once
         for number in _ENDINGS:
             if signal.getsignal(number) == _interrupt:
