@@ -157,7 +157,7 @@ _NAMES = {
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 _PACKAGES = ("device", "errors", "ops", "ports", "presets", "privacy")
-__all__ = sorted(
+_PUBLIC = sorted(
     [*_MODULES, *_PACKAGES, *(name for name in dir(errors) if name in globals() and name.endswith("Error"))]
 )
 
@@ -165,19 +165,29 @@ __all__ = sorted(
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         module = _MODULES[name]
-        importlib.import_module("." + module.partition(".")[0], __name__)  # first, as who imports the package has it
-        found = globals()[name] = getattr(importlib.import_module(f".{module}", __name__), name)
+        try:
+            # the package first, as who imports it has it
+            importlib.import_module("." + module.partition(".")[0], __name__)
+            found = globals()[name] = getattr(importlib.import_module(f".{module}", __name__), name)
+        except ModuleNotFoundError as e:
+            if str(e.name).partition(".")[0] != "torch":
+                raise
+            raise ImportError(f"leat.{name} needs PyTorch: pip install torch") from e
         return found
+    if name == "__all__":  # where PyTorch is not installed, without the class that is one of its own
+        from importlib.util import find_spec
+
+        return [public for public in _PUBLIC if public != "DataLoader" or find_spec("torch")]
     if not name.startswith("_"):
         try:
             return importlib.import_module(f".{name}", __name__)
         except ModuleNotFoundError as e:
             if e.name != f"{__name__}.{name}":
                 raise
-    near = None if name.startswith("_") else _leat.nearest(name, __all__)
+    near = None if name.startswith("_") else _leat.nearest(name, _PUBLIC)
     hint = f": did you mean leat.{near}?" if near else ""
     raise AttributeError(f"module 'leat' has no attribute {name!r}{hint}")
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "__doc__", "__version__"]
+    return [*__getattr__("__all__"), "__doc__", "__version__"]

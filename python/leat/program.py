@@ -67,7 +67,8 @@ class Stack(NamedTuple):
     instances: int | None = None  #: masks of instances: 0 as many as a row has, or as PadTo says
 
 
-Outputs = Mapping[str | tuple[str, ...], "ops.Chain | ops.Operator | Out"]
+# Keys are names of fields, or tuples of them: a type checker takes no dict of either for a Mapping of both.
+Outputs = Mapping[Any, ops.Chain | ops.Operator | Out]
 
 
 @dataclass(frozen=True)

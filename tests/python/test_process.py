@@ -11,6 +11,7 @@ import sys
 import textwrap
 import threading
 import time
+import typing
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,28 @@ def test_asking_for_torch_where_it_is_missing_says_what_to_do(records: Path, pho
             print(e)
     """
     assert "pip install torch" in run(records, photos, code)
+
+
+def test_the_package_is_looked_at_whole_where_torch_is_missing(records: Path, photos: Path) -> None:
+    code = """
+        sys.modules["torch"] = None
+        import inspect, pydoc
+        names = dict(inspect.getmembers(leat))
+        exec("from leat import *")
+        pydoc.render_doc(leat)
+        print("Loader" in names and "DataLoader" not in names)
+        try:
+            from leat import DataLoader
+        except ImportError as e:
+            print(e)
+    """
+    whole, said = run(records, photos, code).splitlines()
+    assert (whole, said) == ("True", "leat.DataLoader needs PyTorch: pip install torch")
+
+
+def test_the_types_of_arguments_are_known_at_run_time() -> None:
+    for named in (leat.Loader.__init__, leat.Out.__init__, leat.apply, leat.attach, leat.program_to_json):
+        assert typing.get_type_hints(named)
 
 
 def test_the_names_that_tab_completion_shows_are_the_public_ones() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import random
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
@@ -322,6 +324,12 @@ def test_a_closed_writer_says_so(tmp_path: Path) -> None:
 def test_a_writer_that_nobody_closed_warns(tmp_path: Path) -> None:
     with pytest.warns(ResourceWarning, match="never closed"):
         leat.Writer(tmp_path / "a.leat", {"n": "int64"})
+
+
+def test_a_writer_that_is_open_when_the_program_ends_is_quiet(tmp_path: Path) -> None:
+    code = "import sys, leat, torch; w = leat.Writer(sys.argv[1], {'n': 'int64'})"
+    done = subprocess.run([sys.executable, "-c", code, tmp_path / "a.leat"], capture_output=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 @pytest.mark.parametrize("options", [{"photos": "quick"}, {"photos": 1}, {"num_threads": 0}, {"shard_bytes": 0}])

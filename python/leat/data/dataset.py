@@ -10,7 +10,7 @@ import os
 import re
 import warnings
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, overload
 
@@ -317,9 +317,9 @@ class Dataset:
         return sample
 
     @overload
-    def __getitem__(self, key: int) -> dict[str, Any]: ...
+    def __getitem__(self, key: int | np.integer[Any]) -> dict[str, Any]: ...
     @overload
-    def __getitem__(self, key: slice | Sequence[int] | np.ndarray[Any, Any]) -> Dataset: ...
+    def __getitem__(self, key: slice | Iterable[int]) -> Dataset: ...
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, slice):

@@ -22,7 +22,7 @@ from .sparse import as_sparse, packed, packed_rows, row_of
 _BROKEN, _CHANGED, _INVALID = -23, -11, -2  # of enum leat_status
 
 
-def from_arrays(schema: Mapping[str, Field] | None = None, /, **arrays: Any) -> Dataset:
+def from_arrays(schema: Mapping[str, Field | str] | None = None, /, **arrays: Any) -> Dataset:
     """A data set of arrays in memory, one field per keyword, without a copy of them.
 
     Args:
@@ -51,7 +51,10 @@ def from_arrays(schema: Mapping[str, Field] | None = None, /, **arrays: Any) -> 
 
 
 def of_arrays(
-    schema: Mapping[str, Field] | None, arrays: Mapping[str, Any], version: str | None, classes: Sequence[str] = ()
+    schema: Mapping[str, Field | str] | None,
+    arrays: Mapping[str, Any],
+    version: str | None,
+    classes: Sequence[str] = (),
 ) -> Dataset:
     """`version`: None, or a text that names the content, which is then not read for the fingerprint. `classes`: those
     of the field ``label``, which are no part of it."""
@@ -173,8 +176,8 @@ def field_of(name: str, array: np.ndarray[Any, Any], dtype: str, wanted: Field |
 class Source(Protocol):
     """The argument of :func:`from_source`."""
 
-    fields: Mapping[str, Any]
-
+    @property
+    def fields(self) -> Mapping[str, Any]: ...
     def __len__(self) -> int: ...
     def read(self, positions: np.ndarray[Any, np.dtype[np.int64]], /) -> Mapping[str, Any]: ...
 

@@ -301,7 +301,7 @@ class Writer:
             self.abort()
 
     def _left(self) -> None:
-        if not getattr(self, "_closed", True):
+        if not getattr(self, "_closed", True) and warnings:  # while the interpreter ends it may be gone already
             warnings.warn(
                 f"the Writer of {self._path} was never closed: there is no finished file",
                 ResourceWarning,

@@ -13,7 +13,6 @@ from .arguments import PerBatch
 
 __all__ = ["Chain", "Operator", "named", "qualified_name"]
 
-Chain = Sequence["Operator"]
 _Op = TypeVar("_Op", bound="Operator")
 _NAME = inspect.Parameter("name", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=str | None)
 
@@ -137,6 +136,9 @@ class Operator(_Declared):
         """A dict of plain values: the type, the arguments and the name."""
         found = {k: _plain(v) for k, v in self._values.items() if v is not None or k == "size"}
         return {"type": type(self).__name__, **found} | ({"name": self.name} if self.name else {})
+
+
+Chain = Sequence[Operator]
 
 
 def named(op: _Op, name: str) -> _Op:

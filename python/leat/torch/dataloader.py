@@ -11,12 +11,13 @@ import inspect
 import sys
 import warnings
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch.utils.data
 from torch.utils.data import BatchSampler, IterableDataset, IterDataPipe, MapDataPipe, RandomSampler, SequentialSampler
 from torch.utils.data.dataloader import _DatasetKind
+from typing_extensions import TypeVar  # of which PyTorch needs as much
 
 from .. import check, lightning
 from ..data.dataset import Dataset as Samples
@@ -31,7 +32,7 @@ from .position import Position
 from .state import VERSION, checked
 
 _TORCH_ARGUMENTS = frozenset(inspect.signature(torch.utils.data.DataLoader.__init__).parameters)
-_T_co = TypeVar("_T_co", covariant=True)
+_T_co = TypeVar("_T_co", covariant=True, default=Any)  # a type checker finds it out from no data set
 
 
 class _Auto(int):
