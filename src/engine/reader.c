@@ -122,7 +122,9 @@ static int check(struct leat_reader *r, const struct leat_request *q, struct lea
     if (!r->started && q->peek && !q->await)
         return leat_fail(error, LEAT_E_INVALID, "no epoch has begun, of which this could be the next batch");
     if (!r->started || q->iteration != r->iteration)
-        return leat_fail(error, LEAT_E_CLOSED, "a newer iteration of this %s has begun", r->kind->name);
+        return leat_fail(error, LEAT_E_CLOSED,
+                         "a newer iteration of this %s has begun, or a state was loaded: iterate over it anew",
+                         r->kind->name);
     if (atomic_load(&r->interrupts) != q->interrupts)
         return leat_fail(error, LEAT_E_CANCELLED, "interrupted");
     return r->ended ? LEAT_E_END : rc;

@@ -496,6 +496,28 @@ def paths_of(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     ]
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_an_iterator_from_before_a_state_was_loaded_does_not_read_on(workers: int) -> None:
+    def opened() -> Any:
+        return leat.DataLoader(range(40), 4, shuffle=True, seed=2, num_workers=workers, persistent_workers=workers > 0)
+
+    whole = [batch.tolist() for batch in opened()]
+    taker, loader = opened(), opened()
+    for _ in zip(range(3), taker, strict=False):
+        pass
+    before, within = iter(loader), iter(loader)
+    next(within)
+    loader.load_state_dict(taker.state_dict())
+    for old in (before, within):
+        with pytest.raises(leat.ClosedError, match="a state was loaded after this iterator had begun"):
+            next(old)
+    again = iter(loader)
+    assert next(again).tolist() == whole[3]
+    assert [batch.tolist() for batch in again] == whole[4:]
+    loader.load_state_dict(taker.state_dict())
+    assert next(again, None) is None  # its epoch was over
+
+
 @given(st.sampled_from(sorted(EDITED)), st.integers(0, 6), st.data())
 @example("map-style", 0, None)
 def test_an_edited_state_is_a_state_error_or_goes_on(name: str, cut: int, data: Any) -> None:

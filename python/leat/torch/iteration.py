@@ -15,7 +15,7 @@ import torch
 
 from .. import _leat
 from ..closing import finalize
-from ..errors import StateError
+from ..errors import ClosedError, StateError
 from ..workers import cores
 from ..workers.feed import Delivered, Feed, NotYet, Planned
 from ..workers.loop import Job
@@ -215,6 +215,9 @@ class Iteration:
         loader = self.loader
         if self.interrupted:
             raise RuntimeError("this iterator was interrupted in the middle of its work: iterate over the loader anew")
+        original = self.original()
+        if original is not None and original._loaded is not None and not self.position.over:
+            raise ClosedError("a state was loaded after this iterator had begun: iterate over the loader anew")
         try:
             return self._deliver(loader)
         except Exception:
