@@ -70,7 +70,7 @@ struct answer {
     char etag[128], modified[64];
     uint64_t first, last, size; /* of Content-Range; size is UINT64_MAX if it was not given */
     unsigned retry_after_ms;
-    bool ranged;
+    bool ranged, encoded;
 };
 
 struct transfer {
@@ -159,6 +159,8 @@ static size_t on_header(char *line, size_t size, size_t count, void *user)
         snprintf(t->answer.modified, sizeof t->answer.modified, "%.60s", value);
     else if (is_header(line, n, "Content-Range", value, sizeof value))
         take_range(&t->answer, value);
+    else if (is_header(line, n, "Content-Encoding", value, sizeof value))
+        t->answer.encoded = *value && strcasecmp(value, "identity") != 0;
     else if (is_header(line, n, "Retry-After", value, sizeof value) && isdigit((unsigned char)*value)) {
         unsigned long seconds = strtoul(value, NULL, 10);
         t->answer.retry_after_ms = seconds > 600 ? 600000 : (unsigned)seconds * 1000;
@@ -200,6 +202,7 @@ static int fail(struct transfer *t, int code, unsigned retry_after_ms, const cha
 }
 
 enum { SOON_MS = 50 };
+#define OTHER_RANGE "the server answered with another range than was asked for"
 
 static int status_failed(struct transfer *t, long code)
 {
@@ -269,6 +272,15 @@ static bool is_other(const struct transfer *t)
            (a->size != UINT64_MAX && a->size != f->file.size);
 }
 
+/* An answer whose bytes are not the file's: the server compresses what it sends. Some name the compression of a file
+ * that lies there compressed, and send it as it is. */
+static bool is_encoded(const struct transfer *t)
+{
+    const char *url = t->request->file->path;
+    return t->answer.encoded && !strstr(url, ".gz") && !strstr(url, ".tgz") && !strstr(url, ".zst") &&
+           !strstr(url, ".tzst");
+}
+
 static int judge_opening(struct transfer *t, CURLcode code, long status)
 {
     const struct answer *a = &t->answer;
@@ -291,8 +303,10 @@ static int judge_opening(struct transfer *t, CURLcode code, long status)
         return status_failed(t, status);
     if (code && !t->too_long)
         return curl_failed(t, code);
-    if (!a->ranged || a->size == UINT64_MAX || a->first != t->request->offset || a->size > INT64_MAX)
+    if (!a->ranged || a->size == UINT64_MAX || a->size > INT64_MAX)
         return fail(t, LEAT_E_UNSUPPORTED, 0, "the server does not say how long the file is (Content-Range)");
+    if (a->first != t->request->offset)
+        return fail(t, LEAT_E_IO, SOON_MS, OTHER_RANGE);
     t->size = a->size;
     return LEAT_OK;
 }
@@ -307,6 +321,10 @@ static int judge(struct transfer *t, CURLcode code)
     curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);
     if (code && status / 100 == 3) /* of a redirection that went nowhere */
         return curl_failed(t, code);
+    if ((status == 206 || status == 200) && is_encoded(t))
+        return fail(t, LEAT_E_UNSUPPORTED, 0,
+                    "the server compresses what it sends (Content-Encoding), so that ranges are not those of the file: "
+                    "switch that off for it, or copy the file here");
     if (t->opening)
         return judge_opening(t, code, status);
     if ((status == 206 || status == 200) && is_other(t))
@@ -316,7 +334,7 @@ static int judge(struct transfer *t, CURLcode code)
     if (status && status != 206 && status != 200)
         return status_failed(t, status);
     if (t->too_long || (status == 206 && (!a->ranged || a->first != r->offset || a->last - a->first != r->length - 1)))
-        return fail(t, LEAT_E_IO, SOON_MS, "the server answered with another range than was asked for");
+        return fail(t, LEAT_E_IO, SOON_MS, OTHER_RANGE);
     if (code)
         return curl_failed(t, code);
     return t->received == r->length ? LEAT_OK : fail(t, LEAT_E_IO, SOON_MS, "the server's answer ends early");
@@ -727,10 +745,26 @@ static struct server *find_server(const char *url)
     return s;
 }
 
+/* Addresses are ASCII without spaces: any other byte of one is sent as %XX. */
+static void escape(const char *path, char *to)
+{
+    static const char digits[] = "0123456789ABCDEF";
+    for (; *path; path++) {
+        const unsigned char c = (unsigned char)*path;
+        const bool plain = c != ' ' && c < 0x80;
+        *to++ = plain ? *path : '%';
+        if (!plain) {
+            *to++ = digits[c >> 4];
+            *to++ = digits[c & 15];
+        }
+    }
+    *to = 0;
+}
+
 static int http_open(const struct leat_io_backend *backend, const char *path, struct leat_io_file **out,
                      struct leat_error *error)
 {
-    size_t bytes = strlen(path) + 1;
+    size_t bytes = 3 * strlen(path) + 1;
     uint8_t first;
     struct server *server = find_server(path);
     struct http_file *f = leat_alloc(sizeof *f + bytes);
@@ -741,7 +775,7 @@ static int http_open(const struct leat_io_backend *backend, const char *path, st
     }
     memset(f, 0, sizeof *f);
     f->server = server;
-    memcpy(f->url, path, bytes);
+    escape(path, f->url);
     f->file = (struct leat_io_file){.backend = &opening_backend, .path = f->url, .references = 1};
     int rc = leat_io_read(&f->file, 0, 1, &first, error);
     if (rc) {

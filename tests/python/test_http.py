@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import os
 import pickle
 import signal
@@ -146,6 +147,8 @@ def test_what_fails_now_and_then_is_asked_for_again(server: Server, wrong: Calla
         (Answer(302, headers={"Location": "/data.leat"}), leat.FileError, "redirects without end"),
         (Answer(302, headers={"Location": "file:///etc/passwd"}), leat.InvalidError, "no address"),
         (Answer(200, b"x" * 3_000_000), leat.UnsupportedError, "does not answer requests for ranges"),
+        (Answer(206, b"x", {"Content-Encoding": "gzip"}), leat.UnsupportedError, "compresses what it sends"),
+        (Answer(206, b"x", {"Content-Range": "bytes 1-1/9"}), leat.FileError, "another range than was asked for"),
         (Answer(206, b"x"), leat.UnsupportedError, "how long the file is"),
         (Answer(206, b"x", {"Content-Range": "bytes 0-0/*"}), leat.UnsupportedError, "how long the file is"),
         (Answer(206, b"x", {"Content-Range": "bytes 5-5/99999999999999999999999"}), leat.UnsupportedError, "how long"),
@@ -160,6 +163,32 @@ def test_a_server_that_does_not_serve_the_file_is_an_error_that_says_so(
     with pytest.raises(kind, match=why) as e:
         leat.open(server.url("data.csv"))
     assert server.url("data.csv") in str(e.value)
+
+
+def test_a_file_that_lies_there_compressed_is_read_though_its_server_names_that() -> None:
+    records = gzip.compress(b'{"a": 1}\n{"a": 2}\n')
+    with Server({"a.jsonl.gz": records}) as s:
+        s.behave = lambda number, path, asked, right: replace(
+            right, headers={**right.headers, "Content-Encoding": "x-gzip"}
+        )
+        assert leat.open(s.url("a.jsonl.gz")).column("a").tolist() == [1, 2]
+
+
+def test_characters_that_no_address_has_are_sent_in_their_code(packed: bytes) -> None:
+    with Server({"my%20caf%C3%A9%20%25.leat": packed}) as s:
+        assert len(leat.open(s.url("my caf\u00e9 %25.leat"))) == N
+
+
+def test_tables_on_a_server_and_outputs_there_say_to_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for path in ("http://127.0.0.1:9/a.parquet", "s3://bucket/a.arrow", "s3://bucket/a.h5ad"):
+        with pytest.raises(leat.UnsupportedError, match=f"^{path}: files of .* are read from paths alone: copy it"):
+            leat.open(path)
+        with pytest.raises(leat.FileError, match=r"written to a path alone: write it here.*\(" + path):
+            leat.Writer(path, {"x": "int64"})
+        with pytest.raises(leat.FileError, match=r"written to a path alone: write it here.*\(" + path):
+            leat.pack([{"x": 1}], path)
+    assert not any(tmp_path.iterdir())
 
 
 def test_a_password_in_an_address_is_in_no_error(server: Server) -> None:

@@ -158,6 +158,13 @@ MUTATIONS = [
         ("py:test_text.py::test_a_zst_of_many_frames_is_read_in_place",),
     ),
     Mutation(
+        "what a server has compressed is taken for the bytes of the file",
+        "src/io/http.c",
+        "    return t->answer.encoded && ",
+        "    return false && ",
+        ("py:test_http.py::test_a_server_that_does_not_serve_the_file_is_an_error_that_says_so",),
+    ),
+    Mutation(
         "a range from another place of the file is taken for the one that was asked for",
         "src/io/http.c",
         "(!a->ranged || a->first != r->offset || a->last - a->first != r->length - 1)",

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from .. import _leat, check
-from ..errors import ChangedError, FormatError, InvalidError
+from ..errors import ChangedError, FormatError, InvalidError, UnsupportedError
 from . import schema as _schema
 from . import sparse
 from .paths import REMOTE, absolute, ends_so, expanded
@@ -658,7 +658,7 @@ def _tables(paths: list[str], format: str) -> tuple[str, list[str]]:  # noqa: A0
     for name, ends in _TABLES.items():
         fits = format == "auto" and all(ends_so(p, ends) and not os.path.isdir(p) for p in paths)
         if paths and (format == name or fits):
-            return name, [os.path.abspath(p) for p in paths]
+            return name, [absolute(p) for p in paths]
     return "", []
 
 
@@ -716,11 +716,13 @@ def _refuse_folders(format: str, paths: list[str]) -> None:  # noqa: A002
         raise FormatError(f"{folder} is a folder, not a file of {format}: {told}")
 
 
-def _look_at(paths: list[str]) -> None:
+def _look_at(format: str, paths: list[str]) -> None:  # noqa: A002
     """Files that another library reads are found by their names: these are of none, or not there."""
     for path in paths:
-        if not REMOTE.match(path):
+        if os.path.isabs(path):
             _leat.look(os.fsencode(path))
+        elif format not in _CELLS or not REMOTE.match(path):
+            raise UnsupportedError(f"{path}: files of {format} are read from paths alone: copy it here")
 
 
 def _names(classes: Sequence[str] | None) -> list[str] | None:
@@ -851,7 +853,7 @@ def open(  # noqa: A001
             told = "is for files of events" if name in ("sort", "features") else "does nothing there: leave it out"
             raise ValueError(f"{paths[0]} is of {cells or kind or library}, and {name} {told}")
     for format_, paths in ((cells, files), (kind, tables), (library, records)):
-        _look_at(paths)
+        _look_at(format_, paths)
         if format_ in ("h5ad", "hdf5", "parquet", "arrow", "array_record"):
             _refuse_folders(format_, paths)
     if files:

@@ -19,6 +19,7 @@ from . import schema as _schema
 from . import sparse
 from .dataset import ON_BAD, Dataset
 from .masks import count_masks, encode_masks
+from .paths import absolute
 from .schema import Field
 
 _INT_RANGES = {name: (int(np.iinfo(name).min), int(np.iinfo(name).max)) for name in _schema.DTYPES if "int" in name}
@@ -114,7 +115,7 @@ class Writer:
         #: pixel); known once the file is closed, which warns if there are so many that the format is probably wrong
         self.boxes: dict[str, dict[str, int]] = {}
         self._handle = _leat.Writer.open(
-            os.path.abspath(self._path),
+            absolute(self._path),
             _schema.to_raw(self._fields, True),
             _check.flag("check", check),
             _check.flag("overwrite", overwrite),

@@ -29,6 +29,7 @@ import numpy as np
 from .. import check
 from ..data.dataset import Dataset
 from ..data.dataset import open as _open
+from ..data.paths import absolute
 from ..data.schema import Field, of_copy
 from ..data.writer import Rows, Writer
 from ..errors import BrokenSampleError, ChangedError, InvalidError
@@ -148,7 +149,7 @@ def pack(
         raise TypeError(f"pack has no option {other[0]!r}: it takes those of its own, and {', '.join(OPTIONS)}")
     if isinstance(dataset, Mapping):
         raise TypeError("a dict is no data set of samples: leat.from_arrays(**arrays) makes one of arrays")
-    target = os.path.abspath(os.fspath(path))
+    target = absolute(path)
     given = {"metadata": metadata, "shard_bytes": shard_bytes, "overwrite": overwrite, "resume": resume, **options}
     given |= {"on_bad": on_error}
     if isinstance(dataset, Dataset):
