@@ -36,6 +36,18 @@ _INSTEAD = {
     "multiprocessing_context": "its threads need none",
     "timeout": "its threads need none",
 }
+# The same for arguments of other loaders.
+_OTHERS = {
+    "order": "shuffle=True, False or leat.Blocks(rows) says it",
+    "indices": "ds.select(positions) is a part of a data set, and sampler= an order",
+    "weights": "sampler=leat.Weighted(weights, num_samples) draws by weights",
+    "shuffle_seed": "seed decides order and augmentations",
+    **dict.fromkeys(("pipelines", "transform", "transforms"), "outputs says which operators each field goes through"),
+    **dict.fromkeys(
+        ("distributed", "num_replicas", "num_shards", "shard_id"),
+        "each rank takes its part by itself, or as rank= and world_size= say",
+    ),
+}
 
 
 def integer(name: str, value: Any, low: int = 0, high: int = 1 << 63) -> int:
@@ -168,6 +180,8 @@ def explained(init: Callable[P, None]) -> Callable[P, None]:
     @functools.wraps(init)
     def checked(*args: P.args, **kwargs: P.kwargs) -> None:
         for name in kwargs:
+            if name in _OTHERS:
+                raise TypeError(f"leat.Loader has no {name}: {_OTHERS[name]}")
             if name not in known and name not in _INSTEAD and (near := _leat.nearest(name, known)):
                 raise TypeError(f"leat.Loader has no {name}: did you mean {near}?")
             if name in _INSTEAD:

@@ -11,6 +11,7 @@ from typing import Any
 import cli_support
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -36,6 +37,8 @@ def test_the_fields_of_a_data_set_are_found_by_other_names(mixed: Path) -> None:
     ds = leat.open(mixed)
     with pytest.raises(AttributeError, match="no attribute 'fields': its fields are in .schema"):
         ds.fields  # type: ignore[attr-defined]  # noqa: B018
+    with pytest.raises(AttributeError, match="no attribute 'shuffle': leat.Loader"):
+        ds.shuffle(seed=1)  # type: ignore[attr-defined]
     with pytest.raises(AttributeError, match="'Dataset' object has no attribute 'clases'") as e:
         ds.clases  # type: ignore[attr-defined]  # noqa: B018
     assert e.value.obj is ds and not hasattr(ds, "__array__")
@@ -69,7 +72,7 @@ def test_a_position_out_of_range_is_an_index_error(records: Path, position: int)
         leat.open(records)[position]
 
 
-@pytest.mark.parametrize("key", [True, np.True_, 7.0, None, [0.5], {1, 2}])
+@pytest.mark.parametrize("key", [True, np.True_, torch.tensor(True), 7.0, None, [0.5], {1, 2}])
 def test_what_is_neither_position_nor_mask_is_a_type_error(records: Path, key: Any) -> None:
     with pytest.raises(TypeError):
         leat.open(records)[key]

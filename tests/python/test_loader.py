@@ -404,6 +404,8 @@ def test_labels_of_a_folder_without_sub_folders_are_said_to_come_from_these(
 
 
 def test_a_misspelt_argument_or_name_is_answered_with_the_nearest_one(records: Path) -> None:
+    with pytest.raises(TypeError, match=r"leat.Loader has no order: shuffle=True, False or leat.Blocks"):
+        leat.Loader(leat.open(records), 10, order="random")  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="leat.Loader has no suffle: did you mean shuffle?"):
         leat.Loader(leat.open(records), 10, suffle=True)  # type: ignore[call-arg]
     with pytest.raises(AttributeError, match="did you mean leat.Dataset?"):

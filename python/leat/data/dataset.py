@@ -30,6 +30,19 @@ if TYPE_CHECKING:
     from .events import TimeSplit
     from .temporal import EventIndex
 
+# Attributes of other libraries' data sets, and what has their place.
+_INSTEAD = {
+    **dict.fromkeys(("fields", "features", "columns", "column_names"), "its fields are in .schema"),
+    **dict.fromkeys(("num_rows", "num_samples"), "len(ds) is the number of its samples"),
+    **dict.fromkeys(("labels", "targets"), 'ds.column("label") has those of all samples'),
+    **dict.fromkeys(("take", "skip", "head", "limit"), "ds[:n] and ds[n:] are parts of it"),
+    **dict.fromkeys(("train_test_split", "random_split"), "ds.split([0.9, 0.1], seed=0) gives the parts"),
+    **dict.fromkeys(("with_format", "set_format"), "framework= of leat.Loader says the type of its batches"),
+    **dict.fromkeys(("batch", "iter_batches"), "leat.Loader(ds, batch_size) gives batches"),
+    "filter": 'ds.where("label = 3") selects samples, as does a mask, ds[mask]',
+    "map": "operators, and functions as leat.ops.Map(function), stand in the outputs of leat.Loader",
+    "shuffle": "leat.Loader(ds, batch_size, shuffle=True) has another order each epoch",
+}
 LABELS = {"auto": 0, "folders": 1, "none": 2}
 RECHECK = {"first": 0, "always": 1, "never": 2}
 DOCUMENTS = {"line": 0, "paragraph": 1, "file": 2}
@@ -91,8 +104,8 @@ class Dataset:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            if name in ("fields", "features", "column_names"):  # Python would suggest a private name
-                raise AttributeError(f"a data set has no attribute {name!r}: its fields are in .schema")
+            if name in _INSTEAD:
+                raise AttributeError(f"a data set has no attribute {name!r}: {_INSTEAD[name]}")
             if name == "genes":
                 raise AttributeError("this data set knows no names of genes")
             if name == "index":
@@ -328,7 +341,7 @@ class Dataset:
                 return self.select(np.arange(begin, end, step))
             recipe = (self, "slice", begin, max(begin, end), step)
             return Dataset(self._handle.slice(*recipe[2:]), recipe)
-        if isinstance(key, (bool, np.bool_)):
+        if isinstance(key, bool) or (getattr(key, "ndim", None) == 0 and "bool" in str(key.dtype)):
             raise TypeError(
                 "a Dataset is indexed by positions, or by a mask of one bool per sample: this is a single bool"
             )
