@@ -906,3 +906,19 @@ def test_the_default_budget_has_room_for_a_large_photo_that_is_turned_in_batches
     chain = [leat.ops.Decode(exif=True), leat.ops.CenterCrop(32)]
     with leat.Loader(leat.open(tmp_path / "photos"), 1, outputs={"image": chain}, epochs=1) as loader:
         assert sum(batch.size for batch in loader) == 3
+
+
+@pytest.mark.parametrize("name", ["dataset", "batch_size", "shuffle", "sampler", "drop_last"])
+def test_an_argument_is_not_set_once_the_loader_is_open(records: Path, name: str) -> None:
+    opened = loader(records)
+    before = getattr(opened, name, None)
+    with pytest.raises(AttributeError, match=f"{name} is an argument of leat.Loader, which is open: "):
+        setattr(opened, name, 3)
+    assert getattr(opened, name, None) is before and hasattr(opened, name) == (name == "dataset")
+
+    class Mine(leat.Loader):
+        def __init__(self) -> None:
+            self.batch_size = 5  # before it is open it is the subclass's own
+            super().__init__(leat.open(records), 5, framework="numpy")
+
+    assert Mine().batch_size == next(iter(Mine())).size == 5

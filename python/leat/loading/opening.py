@@ -19,6 +19,29 @@ from .batch import Form
 from .buckets import Grouping, grouping_of
 
 
+class Fixed:
+    """An argument of a Loader that is said once, as it is opened: setting it later would change nothing."""
+
+    def __init__(self, instead: str = "open another leat.Loader, which goes on from this one's state") -> None:
+        self._instead = instead
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, loader: Any, owner: Any = None) -> Any:
+        if loader is None:
+            return self
+        try:
+            return vars(loader)[self._name]
+        except KeyError:
+            raise AttributeError(f"a Loader has no attribute {self._name!r}") from None
+
+    def __set__(self, loader: Any, value: Any) -> None:
+        if "_core" in vars(loader):
+            raise AttributeError(f"{self._name} is an argument of leat.Loader, which is open: {self._instead}")
+        vars(loader)[self._name] = value
+
+
 def named(dataset: Any) -> str:
     """A data set for people who are to tell it from others."""
     base, text = dataset, repr(dataset)
