@@ -198,8 +198,13 @@ static int take_options(struct leat_attached *a, const struct leat_attach_option
         return leat_fail(error, LEAT_E_INVALID, "tail must be pad, drop or uneven, and lag recompute or wait");
     if (o->key > INT64_MAX)
         return leat_fail(error, LEAT_E_INVALID, "key must be below 2^63, not %" PRIu64, o->key);
-    a->name = leat_strdup(o->name ? o->name : "");
-    a->folder = o->folder ? leat_strdup(o->folder) : NULL;
+    char folder[LEAT_FOLDER_PATH];
+    int rc = leat_folder_kept(o->folder, o->name, folder, error);
+    if (rc)
+        return rc;
+    const bool named = leat_folder_is_named(o->folder);
+    a->name = leat_strdup(o->name);
+    a->folder = named ? leat_strdup(folder) : NULL;
     a->label = own_label(o->label);
     a->outputs = o->outputs ? leat_strdup(o->outputs) : NULL;
     a->key = o->key;
@@ -209,7 +214,7 @@ static int take_options(struct leat_attached *a, const struct leat_attach_option
     a->lag = o->lag;
     a->writable = o->writable;
     a->patience_ms = o->patience_ms;
-    return a->name && a->label && a->message && (!o->folder || a->folder) && (!o->outputs || a->outputs)
+    return a->name && a->label && a->message && (!named || a->folder) && (!o->outputs || a->outputs)
                ? LEAT_OK
                : leat_fail(error, LEAT_E_NOMEM, "no memory for a consumer");
 }

@@ -45,6 +45,11 @@ static const char *named_folder(const char *given)
     return named && *named ? named : NULL;
 }
 
+bool leat_folder_is_named(const char *given)
+{
+    return named_folder(given);
+}
+
 int leat_folder_path(const char *given, char path[LEAT_FOLDER_PATH], struct leat_error *error)
 {
     const char *named = named_folder(given), *runtime = getenv("XDG_RUNTIME_DIR"), *temporary = getenv("TMPDIR");
@@ -78,6 +83,21 @@ int leat_folder_address(const char *given, const char *name, struct sockaddr_un 
     memcpy(address->sun_path + strlen(folder), "/", 1);
     memcpy(address->sun_path + strlen(folder) + 1, name, strlen(name));
     memcpy(address->sun_path + n - sizeof ".port", ".port", sizeof ".port");
+    return LEAT_OK;
+}
+
+int leat_folder_kept(const char *given, const char *name, char path[LEAT_FOLDER_PATH], struct leat_error *error)
+{
+    char here[sizeof((struct sockaddr_un *)NULL)->sun_path];
+    int rc = leat_folder_path(given, path, error);
+    if (rc || *path == '/' || !getcwd(here, sizeof here))
+        return rc;
+    const size_t n = strlen(here), m = strlen(path) + 1;
+    if (n + 1 + m + strlen(name) + strlen("/.port") > sizeof here)
+        return LEAT_OK;
+    memmove(path + n + 1, path, m);
+    memcpy(path, here, n);
+    path[n] = '/';
     return LEAT_OK;
 }
 
@@ -252,8 +272,9 @@ int leat_place_take(const char *folder, const char *name, gid_t group, struct le
 {
     char path[LEAT_FOLDER_PATH];
     *out = (struct leat_place){.lock = -1, .socket = -1};
-    int rc = leat_folder_address(folder, name, &out->address, error);
-    rc = rc ? rc : leat_folder_path(folder, path, error);
+    int rc = leat_folder_check_name(name, error);
+    rc = rc ? rc : leat_folder_kept(folder, name, path, error);
+    rc = rc ? rc : leat_folder_address(path, name, &out->address, error);
     rc = rc ? rc : make_folder(path, group, error);
     if (rc)
         return rc;

@@ -5,6 +5,7 @@
 #ifndef LEAT_PORT_FOLDER_H
 #define LEAT_PORT_FOLDER_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 #include <sys/un.h>
 
@@ -14,8 +15,13 @@
 
 /* INVALID: no name of a port. */
 int leat_folder_check_name(const char *name, struct leat_error *error);
+/* Whether somebody has named the folder: `given`, or the environment. */
+bool leat_folder_is_named(const char *given);
 /* The folder: `given`, or the user's. INVALID: the path is too long. */
 int leat_folder_path(const char *given, char path[LEAT_FOLDER_PATH], struct leat_error *error);
+/* The same, absolute, for the working directory may change: as long as the path of the socket of `name`, a valid one,
+ * has room for that. */
+int leat_folder_kept(const char *given, const char *name, char path[LEAT_FOLDER_PATH], struct leat_error *error);
 /* The address of a port. INVALID: the path is too long for a socket. */
 int leat_folder_address(const char *given, const char *name, struct sockaddr_un *address, struct leat_error *error);
 /* A group by its name or number. NOT_FOUND. NULL: -1. */

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from port_support import Server, numbers
+from port_support import Server, numbers, seen, wanted
 
 import leat
 
@@ -68,6 +68,36 @@ def test_listing_removes_the_sockets_of_the_dead_and_of_nobody_else(place: Path)
         assert found == {"alive": True, "other": False}
         assert {path.name for path in folder.iterdir()} == {"alive.port", "alive.lock", "other.port", "other.lock"}
         assert next(iter(leat.attach("alive", folder=folder, framework="numpy")))["x"].shape == (8, 8)
+
+
+def test_a_relative_folder_is_where_it_was_when_the_working_directory_changes(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place / "elsewhere").mkdir()
+    monkeypatch.chdir(place)
+    first = leat.Port(numbers(64, 8), "p", folder="l")
+    reader = leat.attach("p", folder="l", framework="numpy")
+    monkeypatch.setenv("LEAT_RUNTIME_DIR", "l")
+    other = leat.attach("p", framework="numpy")
+    batches, others = iter(reader), iter(other)
+    assert [seen(next(each)) for each in (batches, others)] == [wanted(64, 8, 1)[0]] * 2
+    monkeypatch.chdir(place / "elsewhere")
+    monkeypatch.setenv("LEAT_RUNTIME_DIR", str(place / "x"))
+    first.close()
+    assert list((place / "l").iterdir()) == []
+    with leat.Port(numbers(64, 8), "p", folder=place / "l"):
+        assert [seen(next(each)) for each in (batches, others)] == [wanted(64, 8, 1)[1]] * 2
+    reader.close()
+    other.close()
+
+
+def test_a_relative_folder_may_be_in_one_whose_path_no_socket_can_have(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place / ("long" * 30)).mkdir()
+    monkeypatch.chdir(place / ("long" * 30))
+    with leat.Port(numbers(64, 8), "p", folder="l"), leat.attach("p", folder="l", framework="numpy") as reader:
+        assert next(iter(reader)).size == 8
 
 
 def as_nobody(rows: int, batch_size: int) -> leat.Loader:

@@ -54,6 +54,13 @@ MUTATIONS = [
         ("py:test_port_folder.py::test_a_folder_that_cannot_be_used_is_named_with_the_reason",),
     ),
     Mutation(
+        "a relative folder of ports is another one when the working directory has changed",
+        "src/port/folder.c",
+        "if (rc || *path == '/' ||",
+        "if (rc || *path ||",
+        ("py:test_port_folder.py::test_a_relative_folder_is_where_it_was_when_the_working_directory_changes",),
+    ),
+    Mutation(
         "readers with keys of their own get the draws of others",
         "src/port/line.c",
         "while (l && (l->program != program || l->key != key || l->samples))",
