@@ -114,7 +114,7 @@ static void note_empty_classes(struct leat_annotated *a)
 }
 
 /* The notes for an error of one line: "; first note; second note", or "". Cut to fit. Returns `out`. */
-static const char *notes_in_a_line(const struct leat_annotated *a, char *out, size_t room)
+static void notes_in_a_line(const struct leat_annotated *a, char *out, size_t room)
 {
     size_t used = 0;
     *out = 0;
@@ -122,7 +122,6 @@ static const char *notes_in_a_line(const struct leat_annotated *a, char *out, si
         end = strchrnul(p, '\n');
         used += (size_t)snprintf(out + used, room - used, "; %.*s", (int)(end - p), p);
     }
-    return out;
 }
 
 /* Decides whether sub-folders are classes, and drops the photos that do not count then. */
@@ -195,13 +194,15 @@ static int folder_open(const char *path, const struct leat_open_options *options
     note_annotations(a);
     if (!a->photos.listing.n_files) {
         char notes[512], hint[600];
+        const char *other = "; leat.pack, or leat pack --dataset, packs what a Python data set reads of them";
+        notes_in_a_line(a, notes, sizeof notes);
         if (leat_together_hint(a->photos.root, hint, sizeof hint))
             rc = leat_fail_at(error, LEAT_E_NOT_FOUND, a->photos.root, LEAT_NO_OFFSET, "%s holds no photo%s",
                               a->photos.root, hint);
         else
             rc = leat_fail_at(error, LEAT_E_NOT_FOUND, a->photos.root, LEAT_NO_OFFSET,
-                              "%s holds no photo: files that end in %s were looked for, here and in its folders%s",
-                              a->photos.root, leat_listing_suffixes, notes_in_a_line(a, notes, sizeof notes));
+                              "%s holds no photo: files that end in %s were looked for, here and in its folders%s%s",
+                              a->photos.root, leat_listing_suffixes, notes, *notes ? other : "");
     } else if (by_folder && !add_labels(a)) {
         rc = leat_fail(error, LEAT_E_NOMEM, "no memory to open %s (%zu photos)", a->photos.root,
                        a->photos.listing.n_files);

@@ -156,7 +156,7 @@ static int by_content(const char *path, bool annotations, bool folder, const uin
         rc = leat_fail(
             error, LEAT_E_FORMAT,
             "%s is no format that this version of leat reads (%s; the Python package also, by the names of files or "
-            "`format`, " BY_PACKAGE ")",
+            "`format`, " BY_PACKAGE "); leat.pack, or leat pack --dataset, packs what a Python data set reads of it",
             path, names);
     else
         rc = leat_fail(error, LEAT_E_FORMAT, "%s is empty: there is nothing to open", path);

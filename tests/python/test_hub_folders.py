@@ -231,6 +231,17 @@ def test_the_pattern_of_a_folder_opens_its_files(tmp_path: Path) -> None:
         assert len(expanded(str(e.value).split('"')[1])) == len(names)
 
 
+def test_files_that_leat_does_not_read_say_what_packs_them(tmp_path: Path) -> None:
+    (tmp_path / "sounds").mkdir()
+    (tmp_path / "sounds" / "a.wav").write_bytes(b"RIFF\0\0\0\0WAVE")
+    for path in ("sounds", "sounds/a.wav"):
+        with pytest.raises(leat.Error, match=r"leat\.pack, or leat pack --dataset, packs what a Python data set reads of"):
+            leat.open(tmp_path / path)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(leat.MissingFileError, match="here and in its folders$"):
+        leat.open(tmp_path / "empty")
+
+
 @pytest.mark.parametrize(("format", "ends"), [("jsonl", "jsonl"), ("parquet", "parquet"), ("hdf5", "h5")])  # fmt: skip
 def test_a_format_of_files_says_so_of_a_folder(tmp_path: Path, format: str, ends: str) -> None:  # noqa: A002
     for i in range(2):
