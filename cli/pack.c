@@ -270,7 +270,7 @@ static int fail(const struct cli_pack *pack, const struct leat_error *error)
         cli_say(pack->command, "%s%s: --resume continues, --overwrite starts again.", place, error->message);
         return CLI_EXIT_FAILED;
     }
-    if (error->code == LEAT_E_EXISTS && !lstat(error->file, &st) && (S_ISREG(st.st_mode) || S_ISLNK(st.st_mode)))
+    if (error->code == LEAT_E_EXISTS && strstr(error->message, "overwrite it"))
         hint = pack->writer ? "With --resume --overwrite packing continues and replaces it."
                             : "--overwrite replaces it when the new one is complete.";
     else if (error->code == LEAT_E_CHANGED && !pack->writer)
@@ -321,6 +321,36 @@ static bool target_replaces_source(const struct cli_pack *pack)
     }
     free(target);
     return found;
+}
+
+/* Whether one of the files that are read is `file`. */
+static bool is_source(const struct cli_pack *pack, const struct stat *file)
+{
+    struct cli_paths paths;
+    struct stat st;
+    bool found = false;
+    if (!cli_paths_init(&paths, pack->command, &pack->sources))
+        return false;
+    for (size_t i = 0; i < paths.n && !found; i++)
+        found = !stat(paths.at[i], &st) && st.st_dev == file->st_dev && st.st_ino == file->st_ino;
+    cli_paths_destroy(&paths);
+    return found;
+}
+
+/* A file of others that would be lost: of SRC... DST the last one, where DST was forgotten. One that is read itself may
+ * become leat's. False: there is none, else after a message. */
+static bool target_is_of_others(const struct cli_pack *pack)
+{
+    const size_t n = strlen(pack->dst);
+    struct stat st;
+    if (!pack->options.overwrite || stat(pack->dst, &st) || !S_ISREG(st.st_mode) || !st.st_size ||
+        (n > 5 && !strcmp(pack->dst + n - 5, ".leat")) || cli_is_own(pack->dst) || is_source(pack, &st))
+        return false;
+    cli_say(pack->command,
+            "%s is a file that leat has not written, and --overwrite leaves such files: choose another DST, or remove "
+            "it.",
+            pack->dst);
+    return true;
 }
 
 /* Of leat convert: says whether states of runs over the one fit the other. */
@@ -477,6 +507,9 @@ int cli_pack_run(const struct cli_command *command, int argc, char **argv)
     pack->options = (struct leat_writer_options)LEAT_WRITER_OPTIONS_INIT;
     pack->options.keep_unfinished = true;
     if (!parse(pack, argc, argv, &exit_code))
+        goto out;
+    exit_code = CLI_EXIT_FAILED;
+    if (target_is_of_others(pack))
         goto out;
     if (pack->tokenizer) {
         exit_code = make_tokens(pack);

@@ -92,8 +92,7 @@ static bool is_of_hugging_face(const char *path)
     return holds(path, marks) && fits(path, "{,data/}*-of-[0-9]*.parquet");
 }
 
-/* Whether a file is leat's own, or a manifest of such, whatever its name says. As leat/data/paths.py. */
-static bool is_own(const char *path)
+bool cli_is_own(const char *path)
 {
     static const char own[] = "\x89LEAT\r\n\x1a", manifest[] = "{\"format\": \"leat-manifest\"";
     char head[sizeof manifest] = "";
@@ -112,7 +111,7 @@ const char *cli_read_by_python(const struct cli_paths *paths)
                              *const cells[] = {".h5ad", ".h5", ".hdf5", ".zarr", ".zarr.zip", NULL},
                              *const of_cells[] = {"matrix.mtx", "matrix.mtx.gz", "header.sch", NULL};
     for (size_t i = 0; i < paths->n; i++)
-        if (((ends_so(paths->at[i], tables) || ends_so(paths->at[i], cells)) && !is_own(paths->at[i])) ||
+        if (((ends_so(paths->at[i], tables) || ends_so(paths->at[i], cells)) && !cli_is_own(paths->at[i])) ||
             holds(paths->at[i], of_cells) || is_of_hugging_face(paths->at[i]))
             return access(paths->at[i], F_OK) ? NULL : paths->at[i];
     return NULL;

@@ -489,3 +489,20 @@ def test_a_target_that_is_no_file_is_not_told_of_overwriting(tmp_path: Path) -> 
     for words in ([], ["--overwrite"]):
         said = leat("pack", make_folder(tmp_path / "photos", {"ant": 1}), "/dev/null", *words, code=2).stderr
         assert "/dev/null: the target is no regular file: choose another name" in said and "--overwrite" not in said
+
+
+def test_a_file_that_leat_has_not_written_is_not_replaced(tmp_path: Path) -> None:
+    """`leat pack *.jsonl --overwrite` without a target would replace the last of them by a pack of the others."""
+    for i in range(3):
+        (tmp_path / f"{i}.jsonl").write_text(f'{{"a": {i}}}\n')
+    os.symlink("2.jsonl", tmp_path / "link")
+    for words in (["0.jsonl", "1.jsonl", "2.jsonl"], ["[01].jsonl", "2.jsonl"], ["0.jsonl", "link"]):
+        said = leat("pack", *words, "--overwrite", cwd=tmp_path, code=2).stderr
+        assert f"{words[-1]} is a file that leat has not written, and --overwrite leaves such files" in said
+    assert (tmp_path / "2.jsonl").read_text() == '{"a": 2}\n'
+    (tmp_path / "empty").touch()
+    (tmp_path / "damaged.leat").write_bytes(b"damaged")
+    leat("pack", "0.jsonl", "own", "--shard-bytes", "1", cwd=tmp_path)
+    for name in ("empty", "damaged.leat", "own", "own", "0.jsonl"):
+        leat("pack", "0.jsonl", name, "--overwrite", cwd=tmp_path)
+        leat("verify", name, cwd=tmp_path)
