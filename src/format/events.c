@@ -45,10 +45,11 @@ bool leat_events_recognise(enum leat_event_form form, bool folder, const uint8_t
     if (folder || !n)
         return false;
     n = leat_compressed_head(head, n, decoded, sizeof decoded);
-    const uint8_t *newline = memchr(decoded, '\n', n);
+    const size_t mark = n >= 3 && !memcmp(decoded, "\xef\xbb\xbf", 3) ? 3 : 0; /* of byte order */
+    const uint8_t *line = decoded + mark, *newline = memchr(line, '\n', n - mark);
     if (form == LEAT_EVENTS_JODIE)
-        return n >= sizeof jodie - 1 && !memcmp(decoded, jodie, sizeof jodie - 1);
-    return newline && leat_event_line_is_header(form, (const char *)decoded, (size_t)(newline - decoded));
+        return n - mark >= sizeof jodie - 1 && !memcmp(line, jodie, sizeof jodie - 1);
+    return newline && leat_event_line_is_header(form, (const char *)line, (size_t)(newline - line));
 }
 
 /* ---- features -------------------------------------------------------------------------------- */

@@ -98,6 +98,12 @@ def test_tgn_takes_the_features_of_idx_beside_it(tmp_path: Path) -> None:
     assert np.array_equal(leat.open(path).column("feat"), features[[1, 3, 2]])
 
 
+@pytest.mark.parametrize("text", [JODIE + "1,2,3,0,0.5\n", ",u,i,ts,label,idx\n0,1,2,3,0,1\n"])
+def test_a_first_line_is_known_behind_a_mark_of_byte_order(text: str, tmp_path: Path) -> None:
+    plain, marked = (leat.open(made(tmp_path / f"{i}.csv", "\ufeff" * i + text)) for i in range(2))
+    assert marked.fingerprint == plain.fingerprint and marked[0] == plain[0]
+
+
 def test_rows_of_an_array_go_with_their_lines_and_a_loader_delivers_them(tmp_path: Path) -> None:
     features = np.random.default_rng(0).normal(size=(5, 2, 3)).astype("float16")
     np.save(tmp_path / "f.npy", features)

@@ -235,7 +235,7 @@ def test_files_that_leat_does_not_read_say_what_packs_them(tmp_path: Path) -> No
     (tmp_path / "sounds").mkdir()
     (tmp_path / "sounds" / "a.wav").write_bytes(b"RIFF\0\0\0\0WAVE")
     for path in ("sounds", "sounds/a.wav"):
-        with pytest.raises(leat.Error, match=r"leat\.pack, or leat pack --dataset, packs what a Python data set reads of"):
+        with pytest.raises(leat.Error, match=r"leat\.pack, or leat pack --dataset, packs what a Python data set reads"):
             leat.open(tmp_path / path)
     (tmp_path / "empty").mkdir()
     with pytest.raises(leat.MissingFileError, match="here and in its folders$"):
