@@ -224,3 +224,8 @@ mix = leat.Mix({f"s{k}": (leat.from_arrays(x=np.arange(50 + k)), 1 / 40) for k i
     told = leat_here("replay", "--log", tmp_path / "state.json", "--steps", 2, f"{tmp_path / 'many.py'}:mix")
     digest = hashlib.sha256(loader.plan(0, 1).tobytes()).hexdigest()[:16]
     assert told.stdout.splitlines()[1] == f"epoch 0 step 1: 16 rows {digest}"
+
+
+def test_a_file_that_is_not_there_is_named_without_numbers_of_the_system(tmp_path: Path) -> None:
+    said = leat("mix", "show", "none.toml", cwd=tmp_path, code=2).stderr
+    assert said.strip() == "leat mix: none.toml: No such file or directory"

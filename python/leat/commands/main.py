@@ -69,7 +69,10 @@ def main(name: str, options: Mapping[str, str]) -> int:
         return FAULTS
     except (OSError, ValueError, TypeError, KeyError, ImportError, Error) as e:
         if not isinstance(e, BrokenPipeError):
-            _say(name, _worded(str(e.args[0]) if isinstance(e, KeyError) and e.args else str(e)))
+            said: object = e.args[0] if isinstance(e, KeyError) and e.args else e
+            if isinstance(e, OSError) and not isinstance(e, Error) and e.filename is not None:
+                said = f"{e.filename}: {e.strerror}"
+            _say(name, _worded(str(said)))
         if isinstance(e, OSError) and e.filename == _OUTPUT:
             sys.stdout = open(os.devnull, "w")  # noqa: SIM115  # the interpreter flushes once more
         return CLOSED if isinstance(e, BrokenPipeError) else FAILED
