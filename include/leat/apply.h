@@ -11,6 +11,10 @@
 
 #include "leat/leat.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* The samples that a data set may be lent at a time. */
 #define LEAT_MOST_LENT (UINT64_C(1) << 32)
 
@@ -35,5 +39,9 @@ LEAT_API int leat_dataset_lend(struct leat_dataset *dataset, const struct leat_v
  * a position in an epoch), those of leat_loader_batch_at. */
 LEAT_API int leat_rows_apply(struct leat_loader *loader, uint64_t n, const uint64_t *keys, struct leat_batch **out,
                              struct leat_error *error);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

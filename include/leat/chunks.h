@@ -8,6 +8,10 @@
 
 #include "leat/leat.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct leat_chunk; /* opaque: what a call decodes. Its caller's, on one thread at a time */
 
 /* Says of a data set of leat_dataset_from_source, before it is read, that a call of `compute` costs much beside a
@@ -25,8 +29,8 @@ typedef int (*leat_decode_fn)(void *user, const size_t *fields, size_t n_fields,
 /* Copies all values of a field in the chunk; called once for each field_index (into `fields`). Values of fixed size lie
  * one behind the other, and `offsets` is NULL; value i of a field that varies is steps offsets[i] to offsets[i + 1] of
  * `values` (rows of an array, or bytes), integers of `offset_bytes`, 4 or 8. `marks`: NULL, or a byte for each value
- * (enum leat_mark). Errors: INVALID (sizes that do not fit the field and the chunk), NOMEM. */
-enum leat_mark {
+ * (enum leat_chunk_mark). Errors: INVALID (sizes that do not fit the field and the chunk), NOMEM. */
+enum leat_chunk_mark {
     LEAT_MARK_VALUE = 0, /* a value */
     LEAT_MARK_NONE,      /* the sample has none */
     LEAT_MARK_BEGUN      /* it is made of these bytes by `compute`, such as of the path of a file, or cannot be made */
@@ -48,5 +52,9 @@ LEAT_API int leat_dataset_from_chunks(const struct leat_field *fields, size_t n_
                                       uint64_t n_chunks, const char *version, leat_decode_fn decode,
                                       leat_compute_fn compute, void (*release)(void *user), void *user,
                                       struct leat_dataset **out, struct leat_error *error);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

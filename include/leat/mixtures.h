@@ -1,6 +1,7 @@
 /*
  * Loaders over several data sets in stated shares. leat.h includes this: it stands apart for its length alone.
  */
+#include "leat/leat.h" /* which includes this, if it is the first */
 #ifndef LEAT_MIXTURES_H
 #define LEAT_MIXTURES_H
 

@@ -2,6 +2,7 @@
  * Loaders over groups of samples, of which each row draws one. leat.h includes this: it stands apart for its length
  * alone.
  */
+#include "leat/leat.h" /* which includes this, if it is the first */
 #ifndef LEAT_ONE_OF_H
 #define LEAT_ONE_OF_H
 

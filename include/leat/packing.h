@@ -2,6 +2,7 @@
  * Rows made of documents, and batches of samples by their sizes. leat.h includes this: it stands apart for its length
  * alone.
  */
+#include "leat/leat.h" /* which includes this, if it is the first */
 #ifndef LEAT_PACKING_H
 #define LEAT_PACKING_H
 

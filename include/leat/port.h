@@ -7,6 +7,7 @@
  * same errors. It may die at any instruction; its batches are taken back. It can harm neither the port nor the others.
  * docs/ports.md says how.
  */
+#include "leat/leat.h" /* which includes this, if it is the first */
 #ifndef LEAT_PORT_H
 #define LEAT_PORT_H
 

@@ -15,6 +15,10 @@
 
 #include "leat/leat.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct leat_prompts;
 
 /* Prompts first to first + count - 1 of the order, whose first `prefix` tokens are computed once. */
@@ -86,5 +90,9 @@ LEAT_API int leat_prompts_simulate(const struct leat_prompts *prompts, uint64_t 
  * `quoted` is false before the first part, and says behind the last one that a quote is still open. `ends` has room for
  * n numbers: places in this part. Returns how many. */
 LEAT_API uint64_t leat_prompts_records(const void *bytes, uint64_t n, bool csv, bool *quoted, uint64_t *ends);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

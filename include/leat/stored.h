@@ -8,6 +8,10 @@
 
 #include "leat/leat.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum leat_stored_filter_kind {
     LEAT_FILTER_ZLIB = 1, /* deflate with the header of zlib, as HDF5 writes it */
     LEAT_FILTER_GZIP,
@@ -106,5 +110,9 @@ LEAT_API int leat_stored_read(const struct leat_stored_array *array, uint64_t fi
 LEAT_API int leat_dataset_from_stored(const struct leat_stored_rows *rows, uint64_t count, const char *version,
                                       void (*release)(void *user), void *user, struct leat_dataset **out,
                                       struct leat_error *error);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

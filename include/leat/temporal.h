@@ -7,6 +7,10 @@
 
 #include "leat/leat.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum leat_temporal_before {
     LEAT_BEFORE_EVENT = 0, /* neighbours are of events with a time below that of the row's event */
     LEAT_BEFORE_BATCH      /* ... below that of the first event of the global batch */
@@ -70,5 +74,9 @@ LEAT_API int leat_temporal_recent(const struct leat_dataset *graph, const int64_
 /* Whether times are float64, else int64; the number of events and of distinct nodes. INVALID as above. */
 LEAT_API int leat_temporal_look(const struct leat_dataset *graph, bool *floats, uint64_t *events, uint64_t *nodes,
                                 struct leat_error *error);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -1,6 +1,7 @@
 /*
  * Verifying data at rest. leat.h includes this: it stands apart for its length alone.
  */
+#include "leat/leat.h" /* which includes this, if it is the first */
 #ifndef LEAT_VERIFY_H
 #define LEAT_VERIFY_H
 

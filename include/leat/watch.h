@@ -6,6 +6,10 @@
 
 #include "leat/leat.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* The most bytes of a text for leat_loader_tell, with its end. */
 #define LEAT_MOST_TOLD 2048
 
@@ -18,5 +22,9 @@ LEAT_API int leat_loader_of_process(int pid, char **json, struct leat_error *err
  * its rows in other processes. It replaces the one before, and is copied. Any thread. Errors: INVALID (longer than
  * LEAT_MOST_TOLD), CLOSED, FORKED. */
 LEAT_API int leat_loader_tell(struct leat_loader *loader, const char *json, struct leat_error *error);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -6,6 +6,10 @@
 
 #include "leat/leat.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Windows over the records of a data set: samples that are parts of `length` elements of a field, which is a list that
  * varies in length, such as uint8 (None,). Nothing is copied or read but the lengths. Windows of a record of n elements
  * begin at 0, stride, 2 * stride, ..., while these are below n and no window before has reached the end; a record
@@ -22,5 +26,9 @@
 enum leat_windows_tail { LEAT_WINDOWS_SHORT = 0, LEAT_WINDOWS_COVER, LEAT_WINDOWS_DROP };
 LEAT_API int leat_dataset_windows(struct leat_dataset *records, const char *field, uint64_t length, uint64_t stride,
                                   enum leat_windows_tail tail, struct leat_dataset **out, struct leat_error *error);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -29,7 +29,7 @@ from .sparse import Sparse, packed, row_of
 
 _INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 _MOST, _LONGEST = 1024, 63  # fields of a schema, and bytes of the name of one
-_NONE, _BEGUN = 1, 2  # marks of values, as enum leat_mark
+_NONE, _BEGUN = 1, 2  # marks of values, as enum leat_chunk_mark
 
 
 class Columns:
