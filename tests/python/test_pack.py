@@ -440,6 +440,10 @@ def test_what_is_no_data_set_is_an_error(tmp_path: Path) -> None:
         leat.pack({"x": [1]}, tmp_path / "a.leat")
     with pytest.raises(TypeError, match="an iterable, not int"):
         leat.pack(7, tmp_path / "a.leat")
+    for name in ("photos", b"photos", Path("photos")):  # a text gave a sample for each of its letters
+        with pytest.raises(TypeError, match=r"not its path: leat.pack\(leat.open\(b?'photos'\), path\)"):
+            leat.pack(name, tmp_path / "a.leat")
+    assert not os.path.exists(tmp_path / "a.leat")
     with pytest.raises(TypeError, match="fields is a list"):
         leat.pack([1], tmp_path / "a.leat", fields="x")
 

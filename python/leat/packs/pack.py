@@ -149,6 +149,8 @@ def pack(
         raise TypeError(f"pack has no option {other[0]!r}: it takes those of its own, and {', '.join(OPTIONS)}")
     if isinstance(dataset, Mapping):
         raise TypeError("a dict is no data set of samples: leat.from_arrays(**arrays) makes one of arrays")
+    if isinstance(dataset, (str, bytes, os.PathLike)):
+        raise TypeError(f"pack takes a data set, not its path: leat.pack(leat.open({os.fspath(dataset)!r:.60}), path)")
     target = absolute(path)
     given = {"metadata": metadata, "shard_bytes": shard_bytes, "overwrite": overwrite, "resume": resume, **options}
     given |= {"on_bad": on_error}
