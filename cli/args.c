@@ -360,7 +360,8 @@ static bool outputs_fit(const struct cli_command *command, char *const *argument
 
 bool cli_ending_fits(const struct cli_command *command, const char *option, const char *path, const char *ending)
 {
-    static const char *const others[] = {".png", ".svg", ".pdf", ".htm", ".html", ".jpg", ".jpeg", ".gif", ".webp"};
+    static const char *const others[] = {".png",  ".svg", ".pdf",  ".eps",  ".ps",  ".htm", ".html", ".jpg",
+                                         ".jpeg", ".gif", ".webp", ".avif", ".jxl", ".bmp", ".tif",  ".tiff"};
     const char *found = path ? strrchr(path, '.') : NULL;
     for (size_t i = 0; found && i < sizeof others / sizeof *others; i++)
         if (!strcasecmp(found, others[i]) && strcasecmp(found, ending) != 0) {

@@ -298,19 +298,35 @@ static bool target_lies_in_source(const struct cli_pack *pack)
     return inside;
 }
 
-/* A shard that is a source goes with those it lies among when the target takes their place: DST is photos.leat, and SRC
- * photos.00003.leat in the same folder. */
+/* The path of DST with its folder resolved, to its last dot: shards are named after it. NULL: there is no such folder.
+ */
+static char *stem_of_target(const struct cli_pack *pack)
+{
+    const char *slash = strrchr(pack->dst, '/'), *name = slash ? slash + 1 : pack->dst, *dot = strrchr(name, '.');
+    char *folder = slash ? strndup(pack->dst, (size_t)(slash - pack->dst) + 1) : strdup(".");
+    char *at = folder ? realpath(folder, NULL) : NULL, *stem = NULL;
+    const int n = dot && dot != name ? (int)(dot - name) : (int)strlen(name);
+    if (!at || asprintf(&stem, "%s/%.*s", at, n, name) < 0)
+        stem = NULL;
+    free(at);
+    free(folder);
+    return stem;
+}
+
+/* A shard that is named as a source goes with those it lies among when the target takes their place: DST is
+ * photos.leat, and SRC photos.00003.leat in the same folder. Says so. */
 static bool target_replaces_source(const struct cli_pack *pack)
 {
     struct cli_paths paths;
-    char *target = pack->options.overwrite ? realpath(pack->dst, NULL) : NULL; /* NULL also: nothing is there */
-    const char *slash = target ? strrchr(target, '/') : NULL, *dot = target ? strrchr(slash, '.') : NULL;
-    const size_t n = target ? dot && dot > slash + 1 ? (size_t)(dot - target) : strlen(target) : 0;
+    char *stem = pack->options.overwrite && (pack->options.shard_bytes || cli_is_manifest(pack->dst))
+                     ? stem_of_target(pack)
+                     : NULL;
+    const size_t n = stem ? strlen(stem) : 0;
     bool found = false;
-    if (target && cli_paths_init(&paths, pack->command, &pack->sources)) {
+    if (stem && cli_paths_init(&paths, pack->command, &pack->sources)) {
         for (size_t i = 0; i < paths.n && !found; i++) {
             char *at = realpath(paths.at[i], NULL);
-            found = at && !strncmp(at, target, n) && at[n] == '.' && strspn(at + n + 1, "0123456789") == 5 &&
+            found = at && !strncmp(at, stem, n) && at[n] == '.' && strspn(at + n + 1, "0123456789") == 5 &&
                     !strcmp(at + n + 6, ".leat");
             if (found)
                 cli_say(pack->command, "%s is one of the shards that go when %s is replaced: choose another DST.",
@@ -319,7 +335,7 @@ static bool target_replaces_source(const struct cli_pack *pack)
         }
         cli_paths_destroy(&paths);
     }
-    free(target);
+    free(stem);
     return found;
 }
 

@@ -92,16 +92,31 @@ static bool is_of_hugging_face(const char *path)
     return holds(path, marks) && fits(path, "{,data/}*-of-[0-9]*.parquet");
 }
 
-bool cli_is_own(const char *path)
+static const char manifest[] = "{\"format\": \"leat-manifest\"";
+
+static void read_head(const char *path, char head[sizeof manifest])
 {
-    static const char own[] = "\x89LEAT\r\n\x1a", manifest[] = "{\"format\": \"leat-manifest\"";
-    char head[sizeof manifest] = "";
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    const bool is = fd >= 0 && read(fd, head, sizeof head - 1) > 0 &&
-                    (!strncmp(head, own, sizeof own - 1) || !strcmp(head, manifest));
+    memset(head, 0, sizeof manifest);
+    if (fd >= 0 && read(fd, head, sizeof manifest - 1) < 0)
+        *head = 0;
     if (fd >= 0)
         close(fd);
-    return is;
+}
+
+bool cli_is_manifest(const char *path)
+{
+    char head[sizeof manifest];
+    read_head(path, head);
+    return !strcmp(head, manifest);
+}
+
+bool cli_is_own(const char *path)
+{
+    static const char own[] = "\x89LEAT\r\n\x1a";
+    char head[sizeof manifest];
+    read_head(path, head);
+    return !strncmp(head, own, sizeof own - 1) || !strcmp(head, manifest);
 }
 
 const char *cli_read_by_python(const struct cli_paths *paths)

@@ -8,6 +8,8 @@
 
 /* Whether a file is leat's own, or a manifest of such, whatever its name says. As leat/data/paths.py. */
 bool cli_is_own(const char *path);
+/* Whether a file is a manifest of leat's shards. */
+bool cli_is_manifest(const char *path);
 /* The first of them that is a table (Parquet, Arrow, a folder of Hugging Face, Lance, ArrayRecord) or a file of single
  * cells, by its name or by what a folder holds. NULL: none is, or it is not there. */
 const char *cli_read_by_python(const struct cli_paths *paths);

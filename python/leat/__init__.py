@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 from . import _leat, errors
@@ -170,14 +171,15 @@ def __getattr__(name: str) -> Any:
             importlib.import_module("." + module.partition(".")[0], __name__)
             found = globals()[name] = getattr(importlib.import_module(f".{module}", __name__), name)
         except ModuleNotFoundError as e:
-            if str(e.name).partition(".")[0] != "torch":
+            if e.name != "torch":
                 raise
-            raise ImportError(f"leat.{name} needs PyTorch: pip install torch") from e
+            raise ModuleNotFoundError(f"leat.{name} needs PyTorch: pip install torch", name="torch") from e
         return found
     if name == "__all__":  # where PyTorch is not installed, without the class that is one of its own
         from importlib.util import find_spec
 
-        return [public for public in _PUBLIC if public != "DataLoader" or find_spec("torch")]
+        there = "torch" in sys.modules or find_spec("torch")
+        return [public for public in _PUBLIC if public != "DataLoader" or there]
     if not name.startswith("_"):
         try:
             return importlib.import_module(f".{name}", __name__)

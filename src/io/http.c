@@ -146,6 +146,19 @@ static bool is_header(const char *line, size_t n, const char *name, char *value,
     return true;
 }
 
+/* Whether a Content-Encoding names a compression; "identity" and the like of others say nothing. */
+static bool compresses(const char *encoding)
+{
+    static const char *const known[] = {"gzip", "x-gzip", "deflate", "br", "zstd", "compress", "x-compress"};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        const size_t n = strlen(known[i]);
+        for (const char *p = encoding; (p = strcasestr(p, known[i])); p += n)
+            if ((p == encoding || strchr(", ", p[-1])) && (!p[n] || strchr(", ;", p[n])))
+                return true;
+    }
+    return false;
+}
+
 static size_t on_header(char *line, size_t size, size_t count, void *user)
 {
     struct transfer *t = user;
@@ -160,7 +173,7 @@ static size_t on_header(char *line, size_t size, size_t count, void *user)
     else if (is_header(line, n, "Content-Range", value, sizeof value))
         take_range(&t->answer, value);
     else if (is_header(line, n, "Content-Encoding", value, sizeof value))
-        t->answer.encoded = *value && strcasecmp(value, "identity") != 0;
+        t->answer.encoded |= compresses(value);
     else if (is_header(line, n, "Retry-After", value, sizeof value) && isdigit((unsigned char)*value)) {
         unsigned long seconds = strtoul(value, NULL, 10);
         t->answer.retry_after_ms = seconds > 600 ? 600000 : (unsigned)seconds * 1000;
@@ -276,9 +289,15 @@ static bool is_other(const struct transfer *t)
  * that lies there compressed, and send it as it is. */
 static bool is_encoded(const struct transfer *t)
 {
+    static const char *const endings[] = {".gz", ".tgz", ".zst", ".tzst"};
     const char *url = t->request->file->path;
-    return t->answer.encoded && !strstr(url, ".gz") && !strstr(url, ".tgz") && !strstr(url, ".zst") &&
-           !strstr(url, ".tzst");
+    const size_t length = strcspn(url, "?#");
+    bool compressed = false;
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        const size_t n = strlen(endings[i]);
+        compressed |= length > n && !strncasecmp(url + length - n, endings[i], n);
+    }
+    return t->answer.encoded && !compressed;
 }
 
 static int judge_opening(struct transfer *t, CURLcode code, long status)
@@ -779,7 +798,7 @@ static int http_open(const struct leat_io_backend *backend, const char *path, st
     f->file = (struct leat_io_file){.backend = &opening_backend, .path = f->url, .references = 1};
     int rc = leat_io_read(&f->file, 0, 1, &first, error);
     if (rc) {
-        leat_error_at_file(error, path, LEAT_NO_OFFSET);
+        leat_error_at_file(error, f->url, LEAT_NO_OFFSET);
         leat_free(f);
         return rc;
     }

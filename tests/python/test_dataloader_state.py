@@ -513,6 +513,9 @@ def test_an_iterator_from_before_a_state_was_loaded_does_not_read_on(workers: in
             next(old)
     again = iter(loader)
     assert next(again).tolist() == whole[3]
+    if not workers:  # persistent workers have one iterator
+        with pytest.raises(leat.ClosedError, match="a state was loaded after this iterator had begun"):
+            next(within)
     assert [batch.tolist() for batch in again] == whole[4:]
     loader.load_state_dict(taker.state_dict())
     assert next(again, None) is None  # its epoch was over

@@ -68,14 +68,15 @@ def main(name: str, options: Mapping[str, str]) -> int:
         _say(name, _worded(str(e)))
         return FAULTS
     except (OSError, ValueError, TypeError, KeyError, ImportError, Error) as e:
-        if not isinstance(e, BrokenPipeError):
+        closed = isinstance(e, BrokenPipeError) and e.filename == _OUTPUT
+        if not closed:
             said: object = e.args[0] if isinstance(e, KeyError) and e.args else e
             if isinstance(e, OSError) and not isinstance(e, Error) and e.filename is not None:
                 said = f"{e.filename}: {e.strerror}"
             _say(name, _worded(str(said)))
         if isinstance(e, OSError) and e.filename == _OUTPUT:
             sys.stdout = open(os.devnull, "w")  # noqa: SIM115  # the interpreter flushes once more
-        return CLOSED if isinstance(e, BrokenPipeError) else FAILED
+        return CLOSED if closed else FAILED
     finally:  # the interpreter may be ended at once
         for number in _ENDINGS:
             if signal.getsignal(number) == _interrupt:

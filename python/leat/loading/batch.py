@@ -7,6 +7,7 @@ without a copy. A tensor keeps the memory of its own output only, so a label tha
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -508,22 +509,26 @@ class Batch(Mapping[str, Any]):
         return Batch(None, form, self._map(lambda t: t.numpy())._values)
 
 
+_JOINING = threading.Lock()
+
+
 def _join_pytree() -> None:
-    """Makes a batch a node of PyTorch's trees: ``tree_map``, ``torch.func`` and ``torch.export`` take it as a dict, and
-    make dicts of it.
+    """Makes a batch a node of PyTorch's trees: ``tree_map`` and ``torch.func`` go into it as into a dict, and make dicts
+    of it.
     """
     from torch.utils import _pytree
 
     def named(batch: Batch) -> tuple[list[tuple[Any, Any]], list[str]]:
         return [(_pytree.MappingKey(name), value) for name, value in batch.items()], list(batch)
 
-    if Batch not in _pytree.SUPPORTED_NODES:
-        _pytree.register_pytree_node(
-            Batch,
-            lambda batch: (list(batch.values()), list(batch)),
-            lambda values, names: dict(zip(names, values, strict=True)),
-            flatten_with_keys_fn=named,
-        )
+    with _JOINING:
+        if Batch not in _pytree.SUPPORTED_NODES:
+            _pytree.register_pytree_node(
+                Batch,
+                lambda batch: (list(batch.values()), list(batch)),
+                lambda values, names: dict(zip(names, values, strict=True)),
+                flatten_with_keys_fn=named,
+            )
 
 
 def _check_room(name: str, value: Any, tensor: Any, device: Any) -> None:

@@ -156,6 +156,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
                 self.__dict__["batch_sampler"] = BatchSampler(self.sampler, self.batch_size, drop_last)
         self._epoch = 0  # of the next iterator
         self._loaded: dict[str, Any] | None = None
+        self._loads = 0  # states that were loaded: iterators from before do not go on
         self._position: Position | None = None  # of the iterator that was made last
         self._watch = Watch(self)
         self._names = frozenset(self.__dict__)
@@ -302,6 +303,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         if self._piped and (loaded["step"] or loaded.keys() > {"version", "epoch", "step"}):
             raise StateError("data pipes run in PyTorch's own iterators, which continue from no position in an epoch")
         self._epoch, self._loaded = loaded["epoch"], None if self._piped else loaded
+        self._loads += 1
         if self._adaptive and "workers" in loaded:
             self.num_workers = _Auto(loaded["workers"])
         if "yielded" not in loaded:

@@ -59,6 +59,7 @@ class Iteration:
 
     def _begin(self, original: Any, first: bool) -> None:
         loaded, original._loaded = original._unspent, None
+        self.loads = original._loads
         if loaded is not None:
             original._epoch = loaded["epoch"]
         self.epoch = original._epoch
@@ -216,7 +217,7 @@ class Iteration:
         if self.interrupted:
             raise RuntimeError("this iterator was interrupted in the middle of its work: iterate over the loader anew")
         original = self.original()
-        if original is not None and original._loaded is not None and not self.position.over:
+        if original is not None and original._loads != self.loads and not self.position.over:
             raise ClosedError("a state was loaded after this iterator had begun: iterate over the loader anew")
         try:
             return self._deliver(loader)

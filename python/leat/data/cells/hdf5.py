@@ -117,7 +117,7 @@ class File:
             at = sum(o // c * s for o, c, s in zip(place, chunk, steps, strict=True))
             if table["offset"][at] != stored.MISSING:
                 wrong.append(f"two chunks are at {place}")
-            table[at] = (info.byte_offset, info.size, 0, info.filter_mask << swaps)
+            table[at] = (info.byte_offset, info.size, 0, info.filter_mask << swaps & 0xFFFFFFFF)
 
         try:
             array.id.chunk_iter(take)
