@@ -26,6 +26,30 @@ def plain(state: Any) -> dict[str, Any]:
     return found
 
 
+def counted(state: dict[str, Any]) -> dict[str, Any]:
+    """A state that says how many values each part has: what writes it somewhere may lose entries of lists."""
+    return {**state, "values": {name: _values(each) for name, each in state.items() if isinstance(each, (dict, list))}}
+
+
+def check_whole(state: Mapping[Any, Any]) -> None:
+    """Raises StateError if values are missing that :func:`counted` has counted in a part that is there."""
+    for name, told in part(state, "values", default={}).items():
+        if name in state and isinstance(told, int) and (found := _values(state[name])) < told:
+            raise StateError(
+                f"the state is not whole: {name!r} has {found} of {told} values. torch.distributed.checkpoint takes "
+                "lists apart, and gives back those entries alone that the loader has that loads: save "
+                "json.dumps(loader.state_dict()) there, as one text"
+            )
+
+
+def _values(of: Any) -> int:
+    if isinstance(of, Mapping):
+        of = of.values()
+    elif not isinstance(of, (list, tuple)):
+        return 1
+    return sum(map(_values, of))
+
+
 @contextlib.contextmanager
 def damage_is_said(what: str = "the state") -> Iterator[None]:
     """Code that reads what nobody saved like this raises StateError, which says that `what` is damaged.

@@ -83,6 +83,7 @@ def test_a_checkpoint_in_mid_epoch_goes_on_on_another_mesh(
 
 @pytest.mark.filterwarnings("ignore:torch.distributed is")
 def test_the_text_of_a_state_comes_back_from_a_distributed_checkpoint_with_every_decision(tmp_path: Path) -> None:
+    """A loader that is saved itself comes back without them, as its lists are taken apart: that is an error."""
     import torch.distributed.checkpoint as dcp
 
     def opened() -> leat.Loader:
@@ -91,10 +92,18 @@ def test_the_text_of_a_state_comes_back_from_a_distributed_checkpoint_with_every
     loader = opened()
     batches = iter(loader)
     next(batches)
+    plain = list(loader.plan(0, 1))
+    dcp.save({"loader": loader}, checkpoint_id=tmp_path / "plain")
     loader.set_batch_size(SIZE // 2)
     next(batches)
     dcp.save({"loader": json.dumps(loader.state_dict())}, checkpoint_id=tmp_path / "saved")
+    dcp.save({"loader": loader}, checkpoint_id=tmp_path / "apart")
     found, other = {"loader": ""}, opened()
+    with pytest.raises(leat.StateError, match="takes lists apart.* json.dumps"):
+        dcp.load({"loader": other}, checkpoint_id=tmp_path / "apart")
+    assert other.epoch == 0 and len(next(iter(other)).ids) == SIZE
+    dcp.load({"loader": other}, checkpoint_id=tmp_path / "plain")
+    assert next(iter(other)).ids.tolist() == plain
     dcp.load(found, checkpoint_id=tmp_path / "saved")
     other.load_state_dict(json.loads(found["loader"]))
     assert [b.ids.tolist() for b in other] == [b.ids.tolist() for b in batches]

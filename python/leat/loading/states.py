@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from ..errors import StateError
 from ..feedback.table import Array
 from ..mixtures.logs import is_within, lists_elsewhere, place_of
-from ..saved import damage_is_said, pair, part, plain
+from ..saved import check_whole, counted, damage_is_said, pair, part, plain
 from .iteration import Taking
 from .samplers import LIST, positions_of
 
@@ -50,7 +50,7 @@ class Stateful(Taking):
             state["counters_of"] = [self.rank, self.world_size]
         if self.mesh is not None and not (self.mesh.reads or self._moved):
             state["unread"] = list(self.mesh.pp)
-        return state
+        return counted(state)
 
     def _plain_state(self) -> dict[str, Any]:
         """The library's, and what was decided."""
@@ -88,6 +88,7 @@ class Stateful(Taking):
         with self._sampler_of(of_sampler, found) as listed, damage_is_said():
             steered = None if self._mixture is None else self._mixture.prepared(prepared.beside, place_of(found))
             try:
+                check_whole(state)
                 self._load(found, prepared.lists + listed)
             except BaseException:
                 if steered is not None:
