@@ -163,6 +163,14 @@ _PUBLIC = sorted(
 )
 
 
+def _has_torch() -> bool:
+    if "torch" in sys.modules:
+        return sys.modules["torch"] is not None
+    from importlib.util import find_spec
+
+    return find_spec("torch") is not None
+
+
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         module = _MODULES[name]
@@ -171,15 +179,12 @@ def __getattr__(name: str) -> Any:
             importlib.import_module("." + module.partition(".")[0], __name__)
             found = globals()[name] = getattr(importlib.import_module(f".{module}", __name__), name)
         except ModuleNotFoundError as e:
-            if e.name != "torch":
+            if str(e.name).partition(".")[0] != "torch" or _has_torch():
                 raise
             raise ModuleNotFoundError(f"leat.{name} needs PyTorch: pip install torch", name="torch") from e
         return found
     if name == "__all__":  # where PyTorch is not installed, without the class that is one of its own
-        from importlib.util import find_spec
-
-        there = "torch" in sys.modules or find_spec("torch")
-        return [public for public in _PUBLIC if public != "DataLoader" or there]
+        return [public for public in _PUBLIC if public != "DataLoader" or _has_torch()]
     if not name.startswith("_"):
         try:
             return importlib.import_module(f".{name}", __name__)

@@ -108,7 +108,14 @@ def test_a_shard_does_not_take_the_place_of_the_set_that_it_is_of(tmp_path: Path
             done = leat(name, "p.00000.leat", "./p.leat", *more, "--overwrite", cwd=tmp_path, code=2)
             assert "p.00000.leat is one of the shards that go when ./p.leat is replaced" in done.stderr
     assert {file.name: file.read_bytes() for file in tmp_path.glob("p.*")} == before
-    leat("convert", tmp_path / "p.00000.leat", tmp_path / "p.0.leat", "--overwrite")  # another set
+    os.symlink("p.leat", tmp_path / "link.leat")
+    for dst in ("p.0.leat", "link.leat"):  # a file, and a link that becomes one
+        leat("convert", tmp_path / "p.00000.leat", tmp_path / dst, "--overwrite")
+    assert {file.name: file.read_bytes() for file in tmp_path.glob("p.*") if file.name != "p.0.leat"} == before
+    (tmp_path / "p.leat").rename(tmp_path / "kept")
+    done = leat("convert", "p.00000.leat", "p.leat", *shards, "--overwrite", cwd=tmp_path, code=2)
+    assert "p.00000.leat is one of the shards" in done.stderr
+    (tmp_path / "kept").rename(tmp_path / "p.leat")
     leat("convert", tmp_path / "p.leat", tmp_path / "p.leat", "--overwrite")
     assert info(tmp_path / "p.leat")["count"] == 40 and not (tmp_path / "p.00000.leat").exists()
 

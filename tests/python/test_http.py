@@ -165,13 +165,28 @@ def test_a_server_that_does_not_serve_the_file_is_an_error_that_says_so(
     assert server.url("data.csv") in str(e.value)
 
 
-def test_a_file_that_lies_there_compressed_is_read_though_its_server_names_that() -> None:
-    records = gzip.compress(b'{"a": 1}\n{"a": 2}\n')
-    with Server({"a.jsonl.gz": records}) as s:
+@pytest.mark.parametrize(
+    ("name", "encoding"),
+    [("a.jsonl.gz", "x-gzip"), ("A.JSONL.GZ", "gzip"), ("a.jsonl.gz?x=1", "gzip"), ("a.jsonl", "aws-chunked"),
+     ("a.jsonl", "utf-8"), ("a.jsonl", "identity, none")],
+)  # fmt: skip
+def test_a_file_is_read_as_it_lies_there_though_its_server_names_an_encoding(name: str, encoding: str) -> None:
+    records = b'{"a": 1}\n{"a": 2}\n'
+    with Server({name: records if name == "a.jsonl" else gzip.compress(records)}) as s:
         s.behave = lambda number, path, asked, right: replace(
-            right, headers={**right.headers, "Content-Encoding": "x-gzip"}
+            right, headers={**right.headers, "Content-Encoding": encoding}
         )
-        assert leat.open(s.url("a.jsonl.gz")).column("a").tolist() == [1, 2]
+        assert leat.open(s.url(name), format="jsonl").column("a").tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "identity, br", "GZIP;q=1", "zstd"])
+def test_compressed_answers_are_refused_whatever_the_address_has(encoding: str) -> None:
+    with Server({"a.gz.d/a.jsonl?x=.gz": b'{"a": 1}\n'}) as s:
+        s.behave = lambda number, path, asked, right: replace(
+            right, headers={**right.headers, "Content-Encoding": encoding}
+        )
+        with pytest.raises(leat.UnsupportedError, match="compresses what it sends"):
+            leat.open(s.url("a.gz.d/a.jsonl?x=.gz"), format="jsonl")
 
 
 def test_characters_that_no_address_has_are_sent_in_their_code(packed: bytes) -> None:
@@ -191,11 +206,12 @@ def test_tables_on_a_server_and_outputs_there_say_to_copy(tmp_path: Path, monkey
     assert not any(tmp_path.iterdir())
 
 
-def test_a_password_in_an_address_is_in_no_error(server: Server) -> None:
-    url = server.url("data.csv").replace("//", "//ann:secret@")
+@pytest.mark.parametrize("login", ["ann:secret", "ann lee:secret", "ann:se cret"])
+def test_a_password_in_an_address_is_in_no_error(server: Server, login: str) -> None:
+    url = server.url("data.csv").replace("//", f"//{login}@")
     with pytest.raises(FileNotFoundError, match=server.url("data.csv")) as e:
         leat.open(url)
-    assert "secret" not in str(e.value) + repr(e.value)
+    assert "cret" not in str(e.value) + repr(e.value) + str(e.value.filename)
     assert len(leat.open(url.replace("csv", "leat"))) == N
 
 

@@ -129,19 +129,35 @@ def test_tokens_are_counted_of_rows_that_differ_in_length(tmp_path: Path) -> Non
     known = shown.edges <= len(loader) * 7
     assert known.sum() > 3 and shown.tokens is not None
     assert shown.tokens[known].tolist() == sums[shown.edges[known]].tolist()
-    state = tmp_path / "state.json"  # it has seed and order
-    found = {}
-    for order in (True, False, leat.Blocks(8)):
-        run = leat.Loader(mix, global_batch_size=7, shuffle=order, seed=5)
-        state.write_text(json.dumps(run.state_dict()))
-        told = mix.show(rows=700, log=state)
-        assert told.tokens is not None
-        first = np.diff(np.asarray(run.batch_at(0, 0)["tokens"].offsets)).sum()
-        assert told.tokens[told.edges == 7].sum(axis=1).tolist() in ([], [first])
-        found[repr(order)] = told.tokens.tolist()
-        other = mix.show(rows=700, log=state, seed=6, shuffle=True)
-        assert other.tokens is not None and other.tokens.tolist() != told.tokens.tolist()
-    assert found["True"] == shown.tokens.tolist() and len(set(map(str, found.values()))) == 3
+
+
+@pytest.mark.parametrize("order", [True, False, leat.Blocks(8), leat.Blocks(80), leat.Blocks(80, 160)], ids=repr)
+def test_tokens_are_those_of_the_order_that_a_state_says(order: Any, tmp_path: Path) -> None:
+    lengths = np.random.default_rng(1).integers(0, 40, 400)
+    ds = leat.from_arrays(tokens=leat.Ragged(np.zeros(lengths.sum(), np.uint16), np.append(0, lengths.cumsum())))
+    mix = leat.Mix({"a": (ds[:50], 0.4), "b": (ds[50:], 0.6)}, exhausted="repeat")  # one is shorter than a block
+    run = leat.Loader(mix, global_batch_size=7, shuffle=order, seed=5)
+    (tmp_path / "state.json").write_text(json.dumps(run.state_dict()))
+    shown = mix.show(rows=len(run) * 7, log=tmp_path / "state.json")
+    sums = [0]
+    for batch in run:
+        sums.extend(sums[-1] + np.cumsum(np.diff(np.asarray(batch["tokens"].offsets))))
+    assert shown.tokens is not None and len(shown.edges) > 3
+    known = shown.edges[shown.edges < len(sums)]
+    assert shown.tokens[: len(known)].sum(axis=1).tolist() == [sums[row] for row in known]
+    other = mix.show(rows=len(run) * 7, log=tmp_path / "state.json", seed=6, shuffle=True).tokens
+    assert other is not None and other.tolist() != shown.tokens.tolist()
+
+
+@pytest.mark.parametrize(
+    "change", [{"seed": -5}, {"seed": "x"}, {"order": []}, {"order": {"sources": [{"order": "x"}]}}]
+)
+def test_a_state_of_no_order_says_none(change: Any, tmp_path: Path) -> None:
+    ds = leat.from_arrays(x=np.arange(40))
+    mix = leat.Mix({"a": (ds[:10], 0.4), "b": (ds[10:], 0.6)}, exhausted="repeat")
+    state = leat.Loader(mix, global_batch_size=7, shuffle=True, seed=5).state_dict()
+    (tmp_path / "state.json").write_text(json.dumps({**state, **change}))
+    assert mix.show(rows=30, log=tmp_path / "state.json").edges.tolist() == mix.show(rows=30).edges.tolist()
 
 
 def test_packed_rows_count_as_many_tokens_as_they_are_long() -> None:

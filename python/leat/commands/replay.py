@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import StateError
 from ..loading.loader import Loader
 from ..loading.samplers import Blocks
-from ..mixtures.logs import log_of, order_told, step_at
+from ..mixtures.logs import run_of, step_at
 from ..mixtures.mixing import Mix
 from ..mixtures.schedule import Schedule
 from .spec import find
@@ -51,11 +51,11 @@ def main(options: Mapping[str, str]) -> int:
 def opened(mixture: Mix | Schedule, options: Mapping[str, str]) -> tuple[Loader, list[dict[str, Any]]]:
     """A loader of all rows of the run's global batches, and its log."""
     path = options["log"]
-    log = log_of(path)
+    log, said = run_of(path)
     for entry in log:
         if "world_size" in entry:
             entry["world_size"] = 1
-    seed, order = order_told(path) or (0, {"order": "shuffled"})
+    seed, order = said or (0, {"order": "shuffled"})
     shuffle: bool | Blocks = order["order"] == "shuffled"
     if order["order"] == "blocks":
         shuffle = Blocks(order["block_rows"], order.get("block_window") or None)

@@ -20,7 +20,7 @@ from ..data.dataset import Dataset
 from ..data.made import of_arrays
 from ..errors import Error, InvalidError, MissingFileError
 from ..loading.loader import Loader
-from ..mixtures.logs import orders_of, with_shares
+from ..mixtures.logs import order_in, orders_of, with_shares
 from ..mixtures.mixing import Mix
 from ..mixtures.schedule import Schedule
 
@@ -107,8 +107,7 @@ def _object(spec: str, module: str, name: str) -> Found:
             found = found()
     if isinstance(found, Loader) and not isinstance(found.dataset, Dataset):
         state = json.loads(found._core.state())
-        order = int(state["seed"]), orders_of(state)[0]
-        return Found(found.dataset, found.log, order=order, batch_size=found._global)
+        return Found(found.dataset, found.log, order=order_in(state), batch_size=found._global)
     if not isinstance(found, (Mix, Schedule)):
         raise TypeError(
             f"{spec} is a {type(found).__name__}, not a leat.Mix, a leat.Schedule, a Loader of one, or a function "
@@ -245,7 +244,7 @@ def _state(state: Mapping[str, Any]) -> Found:
     mixed = {n: (_empty(int(s["count"])), share) for n, s, share in zip(names, sources, shares, strict=True)}
     mix = Mix(mixed, exhausted=exhausted, epoch_rows=order.get("epoch_rows") or None)
     at = state["at"]
-    return Found(mix, log, (at["epoch"], at["row"]), order=(int(state["seed"]), sources[0]))
+    return Found(mix, log, (at["epoch"], at["row"]), order=order_in(state))
 
 
 def _whole(log: list[Any], older: Any) -> list[Any]:

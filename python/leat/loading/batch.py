@@ -513,9 +513,7 @@ _JOINING = threading.Lock()
 
 
 def _join_pytree() -> None:
-    """Makes a batch a node of PyTorch's trees: ``tree_map`` and ``torch.func`` go into it as into a dict, and make dicts
-    of it.
-    """
+    """Makes a batch a node of PyTorch's trees: ``tree_map`` and ``torch.func`` go into it, and make dicts of it."""
     from torch.utils import _pytree
 
     def named(batch: Batch) -> tuple[list[tuple[Any, Any]], list[str]]:

@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from .. import _leat, check, ranks
 from ..closing import finalize
@@ -152,9 +152,6 @@ class Loader(Planning):
     """
 
     _elsewhere = False  #: whether other machines make its rows
-    if not TYPE_CHECKING:
-        dataset, shuffle, sampler, drop_last = (opening.Fixed() for _ in range(4))
-        batch_size = opening.Fixed("loader.set_batch_size(n) changes it")
 
     @check.explained
     def __init__(
@@ -436,6 +433,9 @@ class Loader(Planning):
 
     def __repr__(self) -> str:
         return f"<leat.Loader of {self.dataset!r}, global batch {self._global}, rank {self.rank} of {self.world_size}>"
+
+
+opening.fix_arguments(Loader)
 
 
 def _close(core: _leat.Loader, calls: Any, card: on_card.OnCard | None = None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -20,26 +21,33 @@ from .buckets import Grouping, grouping_of
 
 
 class Fixed:
-    """An argument of a Loader that is said once, as it is opened: setting it later would change nothing."""
+    """An argument of a Loader that is said once, as it is opened: setting it later would change nothing. Subclasses of
+    a user's may have attributes of these names.
+    """
 
-    def __init__(self, instead: str = "open another leat.Loader, which goes on from this one's state") -> None:
-        self._instead = instead
-
-    def __set_name__(self, owner: type, name: str) -> None:
+    def __init__(self, name: str) -> None:
         self._name = name
 
     def __get__(self, loader: Any, owner: Any = None) -> Any:
-        if loader is None:
-            return self
         try:
             return vars(loader)[self._name]
-        except KeyError:
+        except (KeyError, TypeError):
             raise AttributeError(f"a Loader has no attribute {self._name!r}") from None
 
     def __set__(self, loader: Any, value: Any) -> None:
-        if "_core" in vars(loader):
-            raise AttributeError(f"{self._name} is an argument of leat.Loader, which is open: {self._instead}")
+        if "_core" in vars(loader) and type(loader).__module__.startswith("leat."):
+            instead = "open another leat.Loader, which goes on from this one's state"
+            if self._name in ("batch_size", "global_batch_size"):
+                instead = "loader.set_batch_size() changes it"
+            raise AttributeError(f"{self._name} is an argument of leat.Loader, which is open: {instead}")
         vars(loader)[self._name] = value
+
+
+def fix_arguments(kind: type) -> None:
+    """Makes the arguments of a kind of Loader fixed that it does not tell of by itself."""
+    for name in list(inspect.signature(kind.__init__).parameters)[1:]:
+        if not hasattr(kind, name):
+            setattr(kind, name, Fixed(name))
 
 
 def named(dataset: Any) -> str:

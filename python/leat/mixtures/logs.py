@@ -9,6 +9,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .. import check
 from ..errors import StateError
 from ..saved import is_number
 
@@ -156,7 +157,14 @@ def log_of(given: Sequence[Mapping[str, Any]] | str | os.PathLike[str]) -> list[
     Raises:
         StateError: it is no log, or lacks the beginning of its run.
     """
-    name, found = "log", given
+    return run_of(given)[0]
+
+
+def run_of(
+    given: Sequence[Mapping[str, Any]] | str | os.PathLike[str],
+) -> tuple[list[dict[str, Any]], tuple[int, dict[str, Any]] | None]:
+    """As `log_of`, and what `order_in` says of a file that has a state."""
+    name, found, order = "log", given, None
     if isinstance(given, (str, os.PathLike)):
         name = os.fspath(given)
         with open(given, encoding="utf-8") as file:
@@ -166,7 +174,7 @@ def log_of(given: Sequence[Mapping[str, Any]] | str | os.PathLike[str]) -> list[
         except (ValueError, RecursionError) as e:
             raise StateError(f"{name}: not a log of decisions: {e}") from None
         if isinstance(found, Mapping):
-            found = _of_state(found)
+            found, order = _of_state(found), order_in(found)
     try:
         assert not isinstance(found, (str, os.PathLike))
         entries: list[dict[str, Any]] = json.loads(json.dumps(list(found)))
@@ -179,7 +187,7 @@ def log_of(given: Sequence[Mapping[str, Any]] | str | os.PathLike[str]) -> list[
         raise StateError(f"{name}: the log of a long run, whose first decisions are folded: it cannot be repeated")
     if wrong := [entry for entry in entries if not is_entry(entry)]:
         raise StateError(f"{name}: not a log of decisions: it has {wrong[0]!r:.120}: give what loader.log gave")
-    return entries
+    return entries, order
 
 
 def numbers(value: Any, n: int | None = None) -> list[int]:
@@ -243,15 +251,21 @@ def orders_of(state: Mapping[str, Any]) -> list[dict[str, Any]]:
         raise ValueError(f"not a state: it does not say its order ({e!r:.120})") from None
 
 
-def order_told(path: Any) -> tuple[int, Mapping[str, Any]] | None:
-    """The seed of a run, and the order of its first source, if its log is a file that has a state."""
-    if not isinstance(path, (str, os.PathLike)):
-        return None
+def order_in(state: Any) -> tuple[int, dict[str, Any]] | None:
+    """The seed of a run and the order of its sources, as a loader is opened with it: ``order``, and of blocks
+    ``block_rows`` and ``block_window``, which are cut to the rows of each source. None: it is no state of these.
+    """
     try:
-        with open(path, encoding="utf-8") as file:
-            state = json.load(file)
-        return int(state["seed"]), orders_of(state)[0]
-    except (ValueError, TypeError, KeyError, IndexError, RecursionError):
+        seed, sources = check.seed(int(str(state["seed"]))), orders_of(state)  # a text, as it has 64 bits
+        words = {source["order"] for source in sources}
+        found: dict[str, Any] = {"order": words.pop()}
+        for name in ("block_rows", "block_window") if found["order"] == "blocks" else ():
+            if sizes := [source[name] for source in sources if name in source]:
+                found[name] = max(sizes)
+        fit = is_number(found.get("block_rows", 1), 1) and is_number(found.get("block_window", 0))
+        known = found["order"] in ("sequential", "shuffled") or "block_rows" in found
+        return (seed, found) if fit and known and not words else None
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError):
         return None
 
 

@@ -19,7 +19,7 @@ from .. import _leat, check
 from ..data.packing import PackedRows
 from ..errors import RangeError
 from ..saved import damage_is_said
-from .logs import has_lists, log_of, order_told
+from .logs import has_lists, run_of
 from .mixing import Mix, planning, token_lengths
 from .schedule import Schedule
 
@@ -368,7 +368,7 @@ def show(
     order: tuple[int, Mapping[str, Any]] | None = None,
 ) -> Shown:
     """Documented in :meth:`leat.Mix.show`. `until`: the end of a run so far. `order`: seed and order of a Loader."""
-    entries = None if log is None else log_of(log)
+    entries, said = (None, None) if log is None else run_of(log)
     if batch_size is not None:
         batch_size = check.integer("batch_size", batch_size, 1)
     elif entries:
@@ -383,7 +383,7 @@ def show(
         raise ValueError("steps are counted in batches: give batch_size")
     points = check.integer("points", points, 1)
     until = None if any(wanted) or until == (0, 0) else until
-    told, place = order_told(log) or order or (0, {"order": "shuffled"})
+    told, place = said or order or (0, {"order": "shuffled"})
     seed = told if seed is None else check.seed(seed)
     if shuffle is not None:
         place = {"order": "shuffled" if check.flag("shuffle", shuffle) else "sequential"}
