@@ -43,7 +43,7 @@ class Fixed:
         vars(loader)[self._name] = value
 
 
-def fix_arguments(kind: type) -> None:
+def fix_arguments(kind: Any) -> None:
     """Makes the arguments of a kind of Loader fixed that it does not tell of by itself."""
     for name in list(inspect.signature(kind.__init__).parameters)[1:]:
         if not hasattr(kind, name):
