@@ -114,11 +114,13 @@ int leat_part_open(struct leat_part *part, const char *path, bool lock, struct l
         goto out;
     }
     part->fd = open(part->partial, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (part->fd < 0 && errno == ENOENT && strstr(path, "://")) {
+        rc = leat_fail_at(error, LEAT_E_IO, path, LEAT_NO_OFFSET,
+                          "a file is written to a path alone: write it here, and copy it there");
+        goto out;
+    }
     if (part->fd < 0)
-        rc = leat_fail_errno(error, LEAT_E_IO, "cannot create the file: %s",
-                             errno == ENOENT && strstr(path, "://")
-                                 ? "it is written to a path alone: write it here, and copy it there"
-                                 : "make its folder exist and writable");
+        rc = leat_fail_errno(error, LEAT_E_IO, "cannot create the file: make its folder exist and writable");
     else if (lock)
         rc = lock_file(part->partial, &part->fd, error);
     if (rc)

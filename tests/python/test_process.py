@@ -561,13 +561,18 @@ def test_a_loader_that_was_opened_as_another_rank_than_the_process_group_says_is
 # Two ranks of torch.distributed, rank 1 a child of rank 0; each prints a line per scenario, to a file of its own.
 RANKS = """
 import ctypes, os, sys, leat, torch, torch.distributed as dist
-store, path, *outputs = sys.argv[1:]
+path, *outputs = sys.argv[1:]
+told, tells = os.pipe()
 child = os.fork()
 rank = int(not child)
 if rank:
     ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG: ends with rank 0
+    store = dist.TCPStore("127.0.0.1", int(os.read(told, 9)), is_master=False)
+else:
+    store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    os.write(tells, str(store.port).encode())
 sys.stdout = open(outputs[rank], "w")
-dist.init_process_group("gloo", init_method="file://" + store, rank=rank, world_size=2)
+dist.init_process_group("gloo", store=store, rank=rank, world_size=2)
 ds = leat.open(path)
 RandomSampler = torch.utils.data.RandomSampler
 
@@ -618,7 +623,7 @@ def two_ranks(tmp_path_factory: pytest.TempPathFactory, records: Path) -> list[t
     pytest.importorskip("torch")
     place = tmp_path_factory.mktemp("ranks")
     outputs = [place / "0", place / "1"]
-    done = python("-c", RANKS, place / "store", records, *outputs)
+    done = python("-c", RANKS, records, *outputs)
     assert done.returncode == 0, done.stderr
     return list(zip(*(out.read_text().splitlines() for out in outputs), strict=True))
 
