@@ -13,7 +13,7 @@ blocking, and pin their batches; so does this file. It writes a line for each wa
     decoded        photos that leat's card has decoded, of all in the measured seconds: it may have begun on others
 
 Ways whose name ends in "alone" are a loader without a model: photos in the decode-fast form by the card, and by one
-core, which copies nothing; and pixels that lie in memory, which are only collected and copied.
+core, which copies nothing; JPEGs as they came by the card; and pixels that lie in memory, which are only collected and copied.
 
 A way that needs what is absent is named, with the reason. --without-card: tiny, on the processor, to try this file.
 """
@@ -248,7 +248,7 @@ def leat_one_core(photos: Photos) -> Batches:
 
 
 def leat_on_card(form: Form, here: bool = False) -> Callable[[Photos], Batches]:
-    """Fast photos are decoded there; of original ones the blocks are read here, or, `here`, their pixels made."""
+    """Photos are decoded there: fast ones, and original ones by their row index. `here`: pixels are made here."""
 
     def made(photos: Photos) -> Batches:
         options = leat_options(photos.packs[form], photos.batch, photos.workers or 1, here)
@@ -306,7 +306,7 @@ def nvjpeg(photos: Photos) -> Batches:
 
 WAYS: dict[str, Callable[[Photos], Batches]] = {
     "leat, decoded on the card": leat_on_card("fast"),
-    "leat, blocks of JPEGs": leat_on_card("original"),
+    "leat, coded JPEGs": leat_on_card("original"),
     "leat, pixels of JPEGs": leat_on_card("original", here=True),
     "leat": leat_on_host,
     "torch": pytorch,
@@ -314,6 +314,7 @@ WAYS: dict[str, Callable[[Photos], Batches]] = {
     "DALI": dali,
     "nvJPEG": nvjpeg,
     "decoded on the card, alone": leat_on_card("fast"),
+    "coded JPEGs, alone": leat_on_card("original"),
     "decoded by one core, alone": leat_one_core,
     "pixels, alone": leat_pixels,
 }

@@ -51,8 +51,10 @@ static void compare(const struct leat_decode_request *request, unsigned denomina
         FUZZ_ASSERT(!memcmp(pixels + i * box[2] * pixel, expected + (size_t)i * box[2] * 4, box[2] * pixel));
 }
 
-/* The box by a card's kernels, if they get the blocks of it. */
-static void compare_on_card(const struct leat_decode_request *request, const uint32_t box[4], bool gray, int verdict)
+/* The box by a card's kernels, if they get the blocks of it, or its coded bytes. These may be any unless they were
+ * scanned, and lead nowhere else then. */
+static void compare_on_card(const struct leat_decode_request *request, const uint32_t box[4], bool gray, int verdict,
+                            bool coded)
 {
     static struct leat_card_packer *packer;
     struct photo_batch batch = {.alone = true};
@@ -69,17 +71,19 @@ static void compare_on_card(const struct leat_decode_request *request, const uin
     for (unsigned d = 0; d < 2; d++)
         view.source_size[d] = view.grid[d] = view.window_size[d] = box[2 + d] < 50 ? box[2 + d] : 50;
     const struct leat_jpeg_frame *frame = leat_decoder_blocks(decoder, NULL);
-    const bool packed = frame && !leat_card_plan_box(frame, &view, &photo, &mcus, NULL) &&
-                        leat_decoder_blocks(decoder, &source) &&
-                        !leat_card_pack(packer, source, &mcus, &photo, &bytes, NULL);
+    const bool packed =
+        frame && !leat_card_plan_box(frame, &view, &photo, &mcus, NULL) && leat_decoder_blocks(decoder, &source) &&
+        (coded ? source->coded && !leat_card_pack_coded(packer, source->coded, &mcus, &photo, &bytes, NULL)
+               : !leat_card_pack(packer, source, &mcus, &photo, &bytes, NULL));
     const int end = leat_decoder_end(decoder, NULL);
     if (!packed)
         return;
-    FUZZ_ASSERT(!end && (!verdict || !request->scan_to_end));
+    FUZZ_ASSERT((!end && (!verdict || !request->scan_to_end)) || coded);
     memcpy(photo_add(&batch, &photo), bytes, photo.bytes);
     photo_run(&batch);
-    FUZZ_ASSERT(!batch.faults[0]);
-    for (uint32_t y = 0; !verdict && y < view.grid[1]; y++)
+    const bool any = coded && !request->scan_to_end;
+    FUZZ_ASSERT(!batch.faults[0] || any);
+    for (uint32_t y = 0; !any && !verdict && y < view.grid[1]; y++)
         for (uint32_t x = 0; x < view.grid[0]; x++) {
             const uint8_t *const wanted = expected + 4 * (size_t)y * box[2] + (gray ? 1 : 4) * x;
             const uint8_t *const out = batch.out + 3 * ((size_t)y * view.grid[0] + x);
@@ -117,7 +121,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
     const int verdict = oracle(&request, denominator, box);
     compare(&request, denominator, box, wish.gray, verdict);
     if (denominator == 1)
-        compare_on_card(&request, box, wish.gray, verdict);
+        for (unsigned coded = 0; coded < 2; coded++)
+            compare_on_card(&request, box, wish.gray, verdict, coded);
 
     request.scan_to_end = false;
     const bool whole = leat_decoder_check(checker, data, length, false, &error) == LEAT_OK;
@@ -127,7 +132,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
         if (request.rows)
             compare(&request, denominator, box, wish.gray, LEAT_OK);
         if (denominator == 1)
-            compare_on_card(&request, box, wish.gray, LEAT_OK);
+            for (unsigned coded = 0; coded < 2; coded++)
+                compare_on_card(&request, box, wish.gray, LEAT_OK, coded);
     }
     uint8_t *fast;
     size_t fast_length;

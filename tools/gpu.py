@@ -327,6 +327,10 @@ def aims_of_photos(results: dict[str, Record]) -> list[tuple[str, bool]]:
         found.append((f"decoding on the card: {there:,.0f} photos/s, at least 100,000", there >= 100_000))
     if there and core:
         found.append((f"decoding on the card: {there / core:.1f}x one core, at least 20x", there >= 20 * core))
+    coded, pixels = (rates.get(f"leat, {way} JPEGs") for way in ("coded", "pixels of"))
+    if coded and pixels:
+        text = f"JPEGs as they came, coded: {coded / pixels:.2f}x the photos/s of pixels, at least 1x"
+        found.append((text, coded >= pixels))
     for r in results["steps"]["records"]:
         if r.get("way", "").startswith("leat, ") and "idle" in r:
             found.append((f"{r['way']}: the card idles {r['idle']:.1%}, under 1%", r["idle"] < 0.01))

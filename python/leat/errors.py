@@ -120,7 +120,7 @@ class ForkedError(Error, RuntimeError):
 
 
 class ClosedError(Error, RuntimeError):
-    """The object was closed, or a newer iteration began."""
+    """The object was closed, or a newer iteration began, or a state was loaded since."""
 
 
 class CancelledError(Error, RuntimeError):

@@ -81,7 +81,7 @@ uint64_t leat_device_photos_count(const struct leat_device_photos *p)
 {
     uint64_t n = 0;
     for (uint64_t i = 0; i < p->n; i++)
-        n += described(p)[i].form == LEAT_CARD_FAST;
+        n += described(p)[i].form >= LEAT_CARD_FAST;
     return n;
 }
 
@@ -135,7 +135,7 @@ int leat_device_photos_check(const struct leat_device_photos *p, uint64_t *row, 
     for (uint64_t i = 0; i < p->n; i++)
         if (p->faults[i]) {
             *row = i;
-            return leat_card_fault(p->faults[i], error);
+            return leat_card_fault(&described(p)[i], p->faults[i], error);
         }
     return LEAT_OK;
 }

@@ -17,7 +17,7 @@ struct leat_kernel_source {
 };
 extern const struct leat_kernel_source leat_kernel_convert_pixels, leat_kernel_gather_rows;
 /* In the order in which a batch of photos goes through them (kernels/photo.h): leat_photo_rows ... leat_photo_down. */
-enum { LEAT_KERNELS_PHOTO = 7 };
+enum { LEAT_KERNELS_PHOTO = 9 };
 extern const struct leat_kernel_source leat_kernel_photo[LEAT_KERNELS_PHOTO];
 
 /* Compiles for the architecture major.minor, or, if the compiler does not know that, for the newest one below it that

@@ -4,7 +4,8 @@
  * (codec/jpeg/card_plan.h).
  *
  *     the decode-fast form    its rows travel as they are stored
- *     a JPEG as it came       is entropy-decoded here, and its blocks travel, unless its pixels are fewer bytes
+ *     a JPEG as it came       its coded bytes travel, if it is known to be whole and has a row index; or it is
+ *                             entropy-decoded here, and its blocks travel; unless its pixels are fewer bytes
  *     all else                is decoded here, and its pixels travel; so is what makes no sense, whose error is then
  *                             that of any other row
  */
@@ -108,21 +109,39 @@ static bool travels_as_blocks(const struct leat_jpeg_frame *frame, const struct 
     return 1.2 * part * (double)length <= pixels && blocks <= pixels;
 }
 
-/* The blocks of the photo that is open. False: it stays open, and nothing of it is read, or it is done with
- * (!work->opened_ahead). */
-static bool pack_blocks(const struct leat_compiled *c, struct leat_stage_work *work, const struct leat_row *row,
-                        struct on_card *to)
+/* Whether the rows of MCUs that the box needs are at most as many coded bytes as the result has as float32; a card
+ * could decode far more, but batches should not need more of its memory than their values will. */
+static bool travels_coded(const struct leat_jpeg_frame *frame, const struct leat_card_mcus *m,
+                          const struct leat_card_photo *photo, size_t length)
+{
+    const double part = (double)(m->y1 - m->y0) / frame->mcus_h;
+    return part * (double)length <= 4 * 3.0 * photo->axis[0].n * photo->axis[1].n;
+}
+
+/* The photo that is open, its coded bytes or its blocks. False: it stays open, and nothing of it is read, or it is done
+ * with (!work->opened_ahead). */
+static bool pack_photo(const struct leat_compiled *c, struct leat_stage_work *work, const struct leat_row *row,
+                       struct on_card *to)
 {
     const struct leat_jpeg_frame *frame = leat_decoder_blocks(work->decoder, NULL);
     struct leat_jpeg_source *source;
     struct leat_card_view view;
     struct leat_card_mcus mcus;
     if (!frame || !wanted(c, work, row, frame->width, frame->height, &view) ||
-        leat_card_plan_box(frame, &view, &to->photo, &mcus, NULL) ||
-        !travels_as_blocks(frame, &mcus, &to->photo, row->length) ||
-        (!work->packer && !(work->packer = leat_card_packer_new())) || !leat_decoder_blocks(work->decoder, &source))
+        leat_card_plan_box(frame, &view, &to->photo, &mcus, NULL))
         return false;
-    const int rc = leat_card_pack(work->packer, source, &mcus, &to->photo, &to->packed, NULL);
+    /* whole: it is scanned now, which finds its rows, or was once, and its index was kept */
+    const bool whole = row->scan_to_end || (row->info.health == LEAT_HEALTH_GOOD && row->info.rows_length),
+               coded = whole && travels_coded(frame, &mcus, &to->photo, row->length),
+               blocks = travels_as_blocks(frame, &mcus, &to->photo, row->length);
+    if ((!coded && !blocks) || (!work->packer && !(work->packer = leat_card_packer_new())) ||
+        !leat_decoder_blocks(work->decoder, &source))
+        return false;
+    int rc = LEAT_E_UNSUPPORTED;
+    if (coded && source->coded)
+        rc = leat_card_pack_coded(work->packer, source->coded, &mcus, &to->photo, &to->packed, NULL);
+    if (rc == LEAT_E_UNSUPPORTED && blocks)
+        rc = leat_card_pack(work->packer, source, &mcus, &to->photo, &to->packed, NULL);
     work->opened_ahead = false;
     if (!rc)
         return true;
@@ -137,7 +156,7 @@ static bool plan_original(const struct leat_compiled *c, struct leat_stage_work 
     if (leat_stage_open(c->stages, work, row, &w, &h, NULL))
         return false;
     work->opened_ahead = true;
-    if (!pack_blocks(c, work, row, to))
+    if (!pack_photo(c, work, row, to))
         return false;
     *rc = leat_stage_end_value(work, row, LEAT_OK, LEAT_OK, error);
     return true;

@@ -42,7 +42,12 @@ def photos(given: argparse.Namespace, tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.mark.parametrize(
     ("way", "decoded"),
-    [("leat, pixels of JPEGs", 0), ("leat, blocks of JPEGs", 4), ("decoded on the card, alone", 4)],
+    [
+        ("leat, pixels of JPEGs", 0),
+        ("leat, coded JPEGs", 4),
+        ("decoded on the card, alone", 4),
+        ("coded JPEGs, alone", 4),
+    ],
 )
 def test_batches_of_a_card_are_counted_with_what_went_over_the_link(photos: Any, way: str, decoded: int) -> None:
     batches, seen = bench.WAYS[way](photos), list[Any]()

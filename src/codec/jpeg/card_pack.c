@@ -1,12 +1,16 @@
 /*
- * The bytes that travel of a JPEG as it came: its blocks, read by an entropy decoder, packed as rows of the decode-fast
- * form. Only the MCUs that the box needs are read and travel, so rows of blocks begin with the first column of these.
+ * The bytes that travel of a JPEG as it came, in one of two ways:
+ *
+ *     blocks    read by an entropy decoder, packed as rows of the decode-fast form. Only the MCUs that the box needs
+ * are read and travel, so rows of blocks begin with the first column of these coded     as the file has them, with the
+ * tables of codes, and the places of the row index at which decoders of the card begin
  */
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "codec/jpeg/card_plan.h"
 #include "codec/jpeg/fast_format.h"
+#include "codec/jpeg/huffman.h"
 
 /* A thread keeps so much from photo to photo. */
 #define KEPT ((size_t)1 << 20)
@@ -92,6 +96,20 @@ static int pack_row(struct leat_jpeg_fast_writer *w, const struct leat_jpeg_bloc
     return rc;
 }
 
+/* The zeros behind the bytes, and the description of all. */
+static int end_bytes(struct leat_jpeg_fast_writer *w, enum leat_card_form form, struct leat_card_photo *photo,
+                     const uint8_t **bytes, struct leat_error *error)
+{
+    int rc = leat_card_plan_bytes(photo, form, w->length, error);
+    if (rc)
+        return rc;
+    if (!leat_jpeg_fast_writer_reserve(w, photo->bytes - w->length))
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a photo on its way to a card");
+    memset(w->out + w->length, 0, photo->bytes - w->length);
+    *bytes = w->out;
+    return LEAT_OK;
+}
+
 int leat_card_pack(struct leat_card_packer *packer, struct leat_jpeg_source *source, const struct leat_card_mcus *mcus,
                    struct leat_card_photo *photo, const uint8_t **bytes, struct leat_error *error)
 {
@@ -116,12 +134,105 @@ int leat_card_pack(struct leat_card_packer *packer, struct leat_jpeg_source *sou
         for (uint32_t i = 0; !rc && i < n; i++)
             rc = pack_row(w, packer->blocks[i], photo, &at, error);
     }
-    rc = rc ? rc : leat_card_plan_bytes(photo, w->length - ends, error);
-    if (rc)
-        return rc;
-    if (!leat_jpeg_fast_writer_reserve(w, photo->bytes - w->length))
+    return rc ? rc : end_bytes(w, LEAT_CARD_FAST, photo, bytes, error);
+}
+
+/* ---- coded bytes ------------------------------------------------------------------------------- */
+
+/* The number of a table among those that travel, to which it is added. */
+static unsigned table_of(const struct leat_jpeg_canonical_codes *codes,
+                         const struct leat_jpeg_canonical_codes *tables[2 * LEAT_CARD_PLANES], unsigned *n)
+{
+    unsigned i = 0;
+    while (i < *n && tables[i] != codes)
+        i++;
+    if (i == *n)
+        tables[(*n)++] = codes;
+    return i;
+}
+
+/* The tables of codes; *n of them. False: the components of an MCU are not in the order of the frame. */
+static bool find_tables(const struct leat_jpeg_mcu *mcu, struct leat_card_photo *photo,
+                        const struct leat_jpeg_canonical_codes *tables[2 * LEAT_CARD_PLANES], unsigned *n)
+{
+    *n = 0;
+    for (unsigned i = 0; i < mcu->n_blocks; i++) {
+        if (i && mcu->block[i].component < mcu->block[i - 1].component)
+            return false;
+        struct leat_card_plane *plane = &photo->plane[mcu->block[i].component];
+        plane->dc = (uint16_t)table_of(&mcu->block[i].dc->codes, tables, n);
+        plane->ac = (uint16_t)table_of(&mcu->block[i].ac->codes, tables, n);
+    }
+    return true;
+}
+
+/* The coded byte in which row i of the index begins; behind the last one, the end. */
+static const uint8_t *coded_row(const struct leat_jpeg_coded *coded, uint32_t i)
+{
+    return i < coded->rows->n ? coded->scan + coded->rows->row[i].bit / 8 : coded->scan_end;
+}
+
+/* Copies coded bytes without the zeros behind 0xff and without restart markers, up to any other marker. */
+static uint8_t *copy_coded(const uint8_t *in, const uint8_t *end, uint8_t *out)
+{
+    while (in < end) {
+        const uint8_t *const ff = memchr(in, 0xff, (size_t)(end - in));
+        const size_t n = (size_t)((ff ? ff : end) - in);
+        memcpy(out, in, n);
+        out += n;
+        in += n;
+        if (!ff)
+            break;
+        const unsigned next = end - ff > 1 ? ff[1] : 0;
+        if (next && (next < 0xd0 || next > 0xd7))
+            break;
+        if (!next)
+            *out++ = 0xff;
+        in += 2;
+    }
+    return out;
+}
+
+int leat_card_pack_coded(struct leat_card_packer *packer, const struct leat_jpeg_coded *coded,
+                         const struct leat_card_mcus *mcus, struct leat_card_photo *photo, const uint8_t **bytes,
+                         struct leat_error *error)
+{
+    struct leat_jpeg_fast_writer *w = &packer->writer;
+    const struct leat_jpeg_rows *rows = coded->rows;
+    const struct leat_jpeg_canonical_codes *tables[2 * LEAT_CARD_PLANES];
+    const uint32_t first = mcus->y0 / rows->every, end = (mcus->y1 - 1) / rows->every + 1;
+    if (!find_tables(coded->mcu, photo, tables, &photo->n_tables))
+        return leat_fail(error, LEAT_E_UNSUPPORTED,
+                         "a card does not decode this photo: its components are out of order");
+    photo->n_starts = end - first;
+    photo->rows_per_start = rows->every;
+    photo->mcus_w = coded->mcus_w;
+    photo->mcu_x1 = mcus->x1;
+    photo->interval = coded->interval;
+    const uint8_t *in = coded_row(coded, first), *last = coded_row(coded, end);
+    last += coded->scan_end - last > 2 ? 2 : coded->scan_end - last; /* the last bits, in 0xff and its zero at most */
+    const size_t before =
+        photo->n_starts * sizeof(struct leat_card_start) + photo->n_tables * sizeof(struct leat_card_codes);
+    w->length = 0;
+    if (!leat_jpeg_fast_writer_reserve(w, before + (size_t)(last - in)))
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a photo on its way to a card");
-    memset(w->out + w->length, 0, photo->bytes - w->length);
-    *bytes = w->out;
-    return LEAT_OK;
+    struct leat_card_start *starts = (struct leat_card_start *)(void *)w->out;
+    struct leat_card_codes *codes = (struct leat_card_codes *)(void *)(starts + photo->n_starts);
+    for (unsigned i = 0; i < photo->n_tables; i++) {
+        memcpy(codes[i].bits, tables[i]->bits + 1, sizeof codes[i].bits);
+        memcpy(codes[i].values, tables[i]->values, sizeof codes[i].values);
+    }
+    uint8_t *const begin = w->out + before, *out = begin;
+    for (uint32_t i = first; i < end; i++) {
+        const struct leat_jpeg_row_start *row = &rows->row[i];
+        struct leat_card_start *start = &starts[i - first];
+        *start =
+            (struct leat_card_start){.bit = (unsigned)(8 * (size_t)(out - begin) + row->bit % 8), .left = row->restart};
+        memcpy(start->dc, row->dc, sizeof start->dc);
+        const uint8_t *const next = i + 1 < end ? coded_row(coded, i + 1) : last;
+        out = copy_coded(in, next, out);
+        in = next;
+    }
+    w->length = (size_t)(out - w->out);
+    return end_bytes(w, LEAT_CARD_CODED, photo, bytes, error);
 }

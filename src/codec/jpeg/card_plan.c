@@ -29,8 +29,11 @@ static uint64_t round_up(uint64_t bytes)
     return (bytes + LEAT_CARD_PADDING - 1) / LEAT_CARD_PADDING * LEAT_CARD_PADDING;
 }
 
-int leat_card_fault(uint32_t fault, struct leat_error *error)
+int leat_card_fault(const struct leat_card_photo *photo, uint32_t fault, struct leat_error *error)
 {
+    if (photo->form == LEAT_CARD_CODED)
+        return leat_fail(error, LEAT_E_DECODE,
+                         "JPEG: damage, or something unusual, in the coded data of row %u of blocks", fault - 1);
     return leat_fail(error, LEAT_E_DECODE,
                      "a photo in the decode-fast form is damaged: row %u of its blocks makes no sense", fault - 1);
 }
@@ -91,6 +94,7 @@ static void plan_planes(const struct leat_jpeg_frame *frame, struct leat_card_ph
         left /= 8, right = leat_jpeg_ceil_div(right, 8), top /= 8, bottom = leat_jpeg_ceil_div(bottom, 8);
         struct leat_card_plane *plane = &p->plane[c];
         *plane = (struct leat_card_plane){.v = from->v,
+                                          .across_mcu = from->h,
                                           .blocks_w = from->blocks_w,
                                           .x0 = left,
                                           .y0 = top,
@@ -132,7 +136,7 @@ static int plan_rows(const struct leat_jpeg_fast_parts *parts, const struct leat
     for (uint32_t i = 0; i < p->n_rows; i++) {
         const uint32_t end = leat_get_u32(source->ends + 4 * (size_t)i);
         if (end < at || end > parts->rows_bytes)
-            return leat_card_fault(1 + row0 + i, error);
+            return leat_card_fault(p, 1 + row0 + i, error);
         at = end;
     }
     *bytes = at - source->begin;
@@ -142,7 +146,7 @@ static int plan_rows(const struct leat_jpeg_fast_parts *parts, const struct leat
 /* Places in the scratch; returns its size. */
 static uint64_t plan_scratch(struct leat_card_photo *p)
 {
-    uint64_t at = sizeof(struct leat_card_row) * (uint64_t)p->n_rows;
+    uint64_t at = p->form == LEAT_CARD_CODED ? 0 : sizeof(struct leat_card_row) * (uint64_t)p->n_rows;
     p->blocks_at = (unsigned)at;
     at = round_up(at + sizeof(struct leat_card_block) * (uint64_t)p->blocks);
     for (int d = 0; d < 2; d++) {
@@ -151,6 +155,12 @@ static uint64_t plan_scratch(struct leat_card_photo *p)
     }
     const uint64_t passes = 128 * (uint64_t)p->blocks, pixels = 4 * (uint64_t)p->w * p->h,
                    samples = 64 * (uint64_t)p->blocks, across = 4 * (uint64_t)p->axis[0].n * p->h;
+    if (p->form == LEAT_CARD_CODED) {
+        p->codes_at = (unsigned)at;
+        at += ((uint64_t)2 << LEAT_CARD_LOOK) * p->n_tables;
+        p->coefficients_at = (unsigned)at;
+        at += passes;
+    }
     p->first_at = (unsigned)at;
     at = round_up(at + (passes > pixels ? passes : pixels));
     p->second_at = (unsigned)at;
@@ -178,15 +188,16 @@ int leat_card_plan_box(const struct leat_jpeg_frame *f, const struct leat_card_v
     return LEAT_OK;
 }
 
-int leat_card_plan_bytes(struct leat_card_photo *p, uint64_t rows_bytes, struct leat_error *error)
+int leat_card_plan_bytes(struct leat_card_photo *p, enum leat_card_form form, uint64_t length, struct leat_error *error)
 {
-    const uint64_t bytes = round_up(4 * (uint64_t)p->n_rows + rows_bytes + LEAT_CARD_PADDING),
-                   scratch = plan_scratch(p);
+    p->form = form;
+    const uint64_t bytes = round_up(length + LEAT_CARD_PADDING), scratch = plan_scratch(p);
+    p->form = LEAT_CARD_NONE;
     if (bytes > INT32_MAX || scratch > INT32_MAX)
         return unsupported(error, "its box is too large");
     p->bytes = (unsigned)bytes;
     p->scratch_bytes = (unsigned)scratch;
-    p->form = LEAT_CARD_FAST;
+    p->form = form;
     return LEAT_OK;
 }
 
@@ -200,7 +211,7 @@ int leat_card_plan(const void *data, size_t length, const struct leat_card_view 
     int rc = leat_jpeg_fast_parse(data, length, &parts, error);
     rc = rc ? rc : leat_card_plan_box(&parts.frame, view, photo, &mcus, error);
     rc = rc ? rc : plan_rows(&parts, photo, source, &bytes, error);
-    return rc ? rc : leat_card_plan_bytes(photo, bytes, error);
+    return rc ? rc : leat_card_plan_bytes(photo, LEAT_CARD_FAST, 4 * (uint64_t)photo->n_rows + bytes, error);
 }
 
 bool leat_card_check(const struct leat_card_photo *photo, const struct leat_card_source *source, enum leat_isa isa)

@@ -5,7 +5,8 @@
  *     a decode-fast form                                        a JPEG as it came
  *     leat_card_plan     checks it, and describes the photo     leat_card_plan_box   describes the photo
  *     leat_card_check    checks the bytes that travel           leat_card_pack       makes the bytes that travel, of
- *     leat_card_write    writes the bytes that travel                                blocks that the processor reads
+ *     leat_card_write    writes the bytes that travel                                blocks that the processor reads;
+ *                                                               leat_card_pack_coded of the coded bytes
  *
  *     leat_card_place    gives the photos of a batch their places
  *     leat_card_fault    says what the card has found
@@ -45,8 +46,9 @@ struct leat_card_mcus {
 #define LEAT_CARD_MAX_PIXELS (UINT32_C(1) << 25)
 int leat_card_plan_box(const struct leat_jpeg_frame *frame, const struct leat_card_view *view,
                        struct leat_card_photo *photo, struct leat_card_mcus *mcus, struct leat_error *error);
-/* Describes its bytes: so many of packed rows. UNSUPPORTED: they, or their scratch, are too many. */
-int leat_card_plan_bytes(struct leat_card_photo *photo, uint64_t rows_bytes, struct leat_error *error);
+/* Describes its bytes: so many before the padding, of a form. UNSUPPORTED: they, or their scratch, are too many. */
+int leat_card_plan_bytes(struct leat_card_photo *photo, enum leat_card_form form, uint64_t bytes,
+                         struct leat_error *error);
 
 /* ---- a decode-fast form ---- */
 
@@ -76,6 +78,12 @@ void leat_card_packer_free(struct leat_card_packer *packer); /* NULL is allowed 
  * value, or too many bytes), NOMEM. */
 int leat_card_pack(struct leat_card_packer *packer, struct leat_jpeg_source *source, const struct leat_card_mcus *mcus,
                    struct leat_card_photo *photo, const uint8_t **bytes, struct leat_error *error);
+/* The same, but nothing is decoded: the rows of MCUs that the box needs travel as they are coded, and the card decodes
+ * them. For photos that were found whole: damage that a card meets is an error of the batch, too late for a policy.
+ * UNSUPPORTED: an unusual order of components, or too many bytes. */
+int leat_card_pack_coded(struct leat_card_packer *packer, const struct leat_jpeg_coded *coded,
+                         const struct leat_card_mcus *mcus, struct leat_card_photo *photo, const uint8_t **bytes,
+                         struct leat_error *error);
 /* Gives back the memory that only a huge photo needed. */
 void leat_card_packer_trim(struct leat_card_packer *packer);
 
@@ -88,6 +96,6 @@ struct leat_card_photo leat_card_pixels(uint32_t width, uint32_t height);
  * they need. The bytes of photo i begin at offsets[i], a multiple of 16. */
 uint64_t leat_card_place(struct leat_card_photo *photos, size_t n, const int64_t *offsets);
 /* The error of a photo in which the kernels have found a fault: DECODE, the processor's words. */
-int leat_card_fault(uint32_t fault, struct leat_error *error);
+int leat_card_fault(const struct leat_card_photo *photo, uint32_t fault, struct leat_error *error);
 
 #endif

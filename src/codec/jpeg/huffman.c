@@ -32,6 +32,7 @@ struct leat_jpeg_huffman {
     const uint8_t *scan, *scan_end;
     uint32_t interval; /* MCUs between restart markers; 0: none */
     struct leat_jpeg_rows rows;
+    struct leat_jpeg_coded coded;
     bool indexed;
     struct lane {      /* a place in the scan, and the state to read on from there */
         uint64_t at;   /* MCUs passed, from the first of the scan on; none if that is above their number */
@@ -332,7 +333,8 @@ bool leat_jpeg_huffman_begin(struct leat_jpeg_huffman *h, const uint8_t *index, 
         go_to_begin(h, &h->lane[0]);
     }
     h->lane[0].at = h->lane[1].at = 0;
-    h->source.read = source_read;
+    h->coded = (struct leat_jpeg_coded){h->scan, h->scan_end, &h->mcu, &h->rows, h->frame.mcus_w, h->interval};
+    h->source = (struct leat_jpeg_source){h->indexed ? &h->coded : NULL, source_read};
     *source = &h->source;
     return true;
 }

@@ -6,6 +6,7 @@
 #ifndef LEAT_CODEC_JPEG_HUFFMAN_H
 #define LEAT_CODEC_JPEG_HUFFMAN_H
 
+#include "codec/jpeg/huffman_stream.h"
 #include "codec/jpeg/rows.h"
 #include "codec/jpeg/source.h"
 
@@ -30,6 +31,14 @@ bool leat_jpeg_huffman_scan(struct leat_jpeg_huffman *huffman, struct leat_jpeg_
  * The source fails with LEAT_E_DECODE on anything unusual. */
 bool leat_jpeg_huffman_begin(struct leat_jpeg_huffman *huffman, const uint8_t *index, size_t length,
                              struct leat_jpeg_source **source);
+
+/* The entropy-coded bytes of a photo, and where its rows begin. */
+struct leat_jpeg_coded {
+    const uint8_t *scan, *scan_end;
+    const struct leat_jpeg_mcu *mcu;
+    const struct leat_jpeg_rows *rows;
+    uint32_t mcus_w, interval; /* MCUs between restart markers; 0: none */
+};
 
 /* After `knows`: all coefficients of the photo, for each component blocks_h * blocks_w blocks row by row, natural
  * order, every value written. False as from `scan`. */

@@ -17,7 +17,10 @@ struct leat_jpeg_blocks {
 /* So many rows of MCUs are read at once, at most: an entropy decoder reads them side by side. */
 #define LEAT_JPEG_ROWS_AT_ONCE 2
 
+struct leat_jpeg_coded; /* huffman.h */
+
 struct leat_jpeg_source {
+    const struct leat_jpeg_coded *coded; /* the bytes that it reads by a row index; NULL: it has none */
     /* Fills blocks[i][c] for rows [row, row + n) of MCUs and columns [x0, x1). `row` never decreases, x0 and x1 never
      * change between calls. `needed` has bit k set for each coefficient, in natural order, that will be looked at:
      * others may be left 0. Errors: DECODE, NOMEM. */

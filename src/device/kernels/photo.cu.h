@@ -5,7 +5,10 @@
 #include "device/kernels/kernel.h"
 #include "device/kernels/photo.h"
 
-/* The work of a thread: items first, first + step ... of a photo in the decode-fast form; others have none. */
+/* Bits of a mask of coefficients, in zigzag order from the second on, that are of rows 1 to 7. */
+#define PHOTO_BELOW 0x7ffffffff3ff9fce
+
+/* The work of a thread: items first, first + step ... of a photo whose pixels the card makes; others have none. */
 struct photo_share {
     const struct leat_card_photo *photo;
     u32 number, first, step;
@@ -17,7 +20,7 @@ KERNEL_FUNCTION struct photo_share photo_share_of(const struct leat_photo_args *
     struct photo_share s;
     s.number = blockIdx.x / a->together;
     s.photo = a->photos + s.number;
-    s.first = s.photo->form == LEAT_CARD_FAST ? blockIdx.x % a->together * blockDim.x + threadIdx.x : 0xffffffff;
+    s.first = s.photo->form >= LEAT_CARD_FAST ? blockIdx.x % a->together * blockDim.x + threadIdx.x : 0xffffffff;
     s.step = a->together * blockDim.x;
     s.data = a->data + s.photo->data;
     s.scratch = a->scratch + s.photo->scratch;

@@ -3,6 +3,8 @@
  * launched once for all photos of a batch, in the order
  *
  *     rows       the streams of a row of blocks are located, and checked; of each block: its places in them
+ *     codes      Huffman tables of JPEGs as they came, by the next bits
+ *     scan       their entropy decoder: blocks of coefficients
  *     columns    coefficients, and the first pass of the inverse DCT
  *     samples    its second pass
  *     colours    upsampling; pixels of the box
@@ -26,7 +28,8 @@ struct leat_photo_args {
     const struct leat_card_photo *photos; /* [n] */
     const unsigned char *data;            /* the bytes that travel; this and `scratch` at multiples of 16 */
     unsigned char *scratch, *out;
-    unsigned *faults;  /* [n] of the host's memory: 0, or 1 + a row of blocks that makes no sense, as they are stored */
+    unsigned *faults;  /* [n] of the host's memory: 0, or 1 + a row that makes no sense: of blocks as they
+                        * are stored, or of MCUs */
     unsigned n;        /* photos */
     unsigned together; /* blocks of threads of each */
 };

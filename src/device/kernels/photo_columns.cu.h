@@ -1,7 +1,8 @@
 /*
- * Coefficients, and the first pass of the inverse DCT: a thread for each column of a block. The thread finds those
- * of its eight coefficients that are not 0 by counting: the ones in the mask before a coefficient say its number among
- * the block's, by which the streams have it. So no coefficient goes through memory.
+ * Coefficients, and the first pass of the inverse DCT: a thread for each column of a block. Of the decode-fast form the
+ * thread finds those of its eight coefficients that are not 0 by counting: the ones in the mask before a coefficient
+ * say its number among the block's, by which the streams have it. So no coefficient goes through memory. Those of a
+ * JPEG as it came are in the scratch.
  */
 #include "codec/jpeg/idct_pass.h"
 #include "device/kernels/photo.cu.h"
@@ -12,9 +13,6 @@ KERNEL_TABLE u8 columns_zigzag[64] = {
     41, 43, 9,  11, 18, 24, 31, 40, 44, 53, 10, 19, 23, 32, 39, 45, 52, 54, 20, 22, 33, 38,
     46, 51, 55, 60, 21, 34, 37, 47, 50, 56, 59, 61, 35, 36, 48, 49, 57, 58, 62, 63,
 };
-/* Bits of a mask that are of rows 1 to 7. */
-#define COLUMNS_BELOW 0x7ffffffff3ff9fce
-
 /* A block's streams: 64 bits from its first coefficient on. */
 struct columns_block {
     struct leat_card_block at;
@@ -55,29 +53,42 @@ KERNEL_FUNCTION void photo_columns(struct leat_photo_args a)
 {
     const struct photo_share share = photo_share_of(&a);
     const struct leat_card_photo *photo = share.photo;
+    const bool coded = photo->form == LEAT_CARD_CODED;
     for (u32 i = share.first; i < 8 * photo->blocks; i += share.step) {
         u32 block = i / 8;
         const u32 c = i % 8;
         struct columns_block s;
         s.at = ((const struct leat_card_block *)(share.scratch + photo->blocks_at))[block];
+        const u8 *const coefficients = share.scratch + photo->coefficients_at + 128 * (u64)block;
         const struct leat_card_plane *plane = photo_plane(photo, &block);
         const u32 x = block % plane->w, y = block / plane->w + plane->y0;
         u32 row = (y / plane->v - photo->mcu_y) * photo->rows_per_mcu + y % plane->v;
         for (const struct leat_card_plane *before = photo->plane; before < plane; before++)
             row += before->v;
-        s.row = ((const struct leat_card_row *)share.scratch)[row];
-        s.data = share.data + s.row.begin;
         s.mask = s.sign = s.a = s.b = 0;
-        if (s.at.mask_bytes) {
+        if (!coded) {
+            s.row = ((const struct leat_card_row *)share.scratch)[row];
+            s.data = share.data + s.row.begin;
+        }
+        if (!coded && s.at.mask_bytes) {
             s.mask = photo_bits(s.data + s.row.mask, 8 * s.at.mask) & photo_low(8 * s.at.mask_bytes);
             s.sign = photo_bits(s.data + s.row.sign, s.at.value);
             s.a = photo_bits(s.data + s.row.a, s.at.value);
             s.b = photo_bits(s.data + s.row.b, s.at.value);
         }
+        const bool below = coded ? s.at.mask : (s.mask & PHOTO_BELOW) != 0;
         u64 rows[2] = {0, 0}; /* 16 bits for each; new ones push others down */
         KERNEL_ROLLED
         for (u32 r = 0; r < 8; r++) {
-            const short k = columns_coefficient(&s, columns_zigzag[8 * r + c]);
+            const u32 place = columns_zigzag[8 * r + c];
+            short k;
+            if (coded) {
+                u32 value;
+                kernel_load(coefficients + 2 * place, 2, &value);
+                k = (short)(u16)value;
+            } else {
+                k = columns_coefficient(&s, place);
+            }
             rows[0] = rows[0] >> 16 | rows[1] << 48;
             rows[1] = rows[1] >> 16 | (u64)(u16)leat_jpeg_dequantise(k, plane->quant[8 * r + c]) << 48;
         }
@@ -91,7 +102,7 @@ KERNEL_FUNCTION void photo_columns(struct leat_photo_args a)
         to += 2 * ((u64)(8 * (y - plane->y0)) * 8 * plane->w + 8 * x + c);
         KERNEL_UNROLL
         for (u32 r = 0; r < 8; r++) {
-            const u32 value = (u16)(s.mask & COLUMNS_BELOW ? out[r] : flat);
+            const u32 value = (u16)(below ? out[r] : flat);
             kernel_store(to + 16 * (u64)r * plane->w, 2, &value);
         }
     }

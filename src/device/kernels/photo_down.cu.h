@@ -11,12 +11,12 @@ KERNEL_FUNCTION void photo_down(struct leat_photo_args a)
     for (u32 i = first; i < items; i += s.step) {
         const u8 *column = s.scratch + photo->second_at + 4 * (u64)(i % n);
         u32 pixel = 0;
-        if (photo->form == LEAT_CARD_FAST)
+        if (photo->form >= LEAT_CARD_FAST)
             pixel = resize_pixel(&photo->axis[1], s.scratch, i / n, column, 4 * (u64)n);
         KERNEL_UNROLL
         for (u32 c = 0; c < 3; c++) {
             u32 value = pixel >> 8 * c & 255;
-            if (photo->form != LEAT_CARD_FAST)
+            if (photo->form < LEAT_CARD_FAST)
                 kernel_load(s.data + 3 * (u64)i + c, 1, &value);
             kernel_store(a.out + photo->out + 3 * (u64)i + c, 1, &value);
         }

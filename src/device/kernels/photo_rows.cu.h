@@ -77,7 +77,8 @@ KERNEL_FUNCTION void photo_rows(struct leat_photo_args a)
 {
     const struct photo_share s = photo_share_of(&a);
     const struct leat_card_photo *photo = s.photo;
-    for (u32 i = s.first; i < photo->n_rows; i += s.step) {
+    const u32 rows = photo->form == LEAT_CARD_FAST ? photo->n_rows : 0;
+    for (u32 i = s.first; i < rows; i += s.step) {
         u32 c = 0, v = i % photo->rows_per_mcu;
         while (v >= photo->plane[c].v)
             v -= photo->plane[c++].v;

@@ -7,20 +7,23 @@
 
 #include "codec/jpeg/card_plan.h"
 #include "device/kernels/photo_across.cu.h"
+#include "device/kernels/photo_codes.cu.h"
 #include "device/kernels/photo_colours.cu.h"
 #include "device/kernels/photo_columns.cu.h"
 #include "device/kernels/photo_down.cu.h"
 #include "device/kernels/photo_rows.cu.h"
 #include "device/kernels/photo_samples.cu.h"
+#include "device/kernels/photo_scan.cu.h"
 #include "device/kernels/photo_weights.cu.h"
 
 /* All kernels, in the order of their launches. */
-enum { PHOTO_KERNELS = 7 };
+enum { PHOTO_KERNELS = 9 };
 static void (*const photo_kernels[PHOTO_KERNELS])(struct leat_photo_args) = {
-    photo_rows, photo_columns, photo_samples, photo_colours, photo_weights, photo_across, photo_down};
-static const char *const photo_names[PHOTO_KERNELS] = {"leat_photo_rows",    "leat_photo_columns", "leat_photo_samples",
-                                                       "leat_photo_colours", "leat_photo_weights", "leat_photo_across",
-                                                       "leat_photo_down"};
+    photo_rows,    photo_codes,   photo_scan,   photo_columns, photo_samples,
+    photo_colours, photo_weights, photo_across, photo_down};
+static const char *const photo_names[PHOTO_KERNELS] = {"leat_photo_rows",    "leat_photo_codes",   "leat_photo_scan",
+                                                       "leat_photo_columns", "leat_photo_samples", "leat_photo_colours",
+                                                       "leat_photo_weights", "leat_photo_across",  "leat_photo_down"};
 
 struct photo_launch {
     void (*kernel)(struct leat_photo_args args);

@@ -10,11 +10,13 @@
 #include "device/kernels/convert_pixels.cu.h"
 #include "device/kernels/gather_rows.cu.h"
 #include "device/kernels/photo_across.cu.h"
+#include "device/kernels/photo_codes.cu.h"
 #include "device/kernels/photo_colours.cu.h"
 #include "device/kernels/photo_columns.cu.h"
 #include "device/kernels/photo_down.cu.h"
 #include "device/kernels/photo_rows.cu.h"
 #include "device/kernels/photo_samples.cu.h"
+#include "device/kernels/photo_scan.cu.h"
 #include "device/kernels/photo_weights.cu.h"
 
 static struct standin state = {.cards = 4, .driver_version = 12040, .architecture = 90};
@@ -247,7 +249,7 @@ static void convert_thread(const void *args)
     const u32 *v = l->variant.values;
     convert_pixels(l->convert, v[0], v[1], v[2], v[3]);
 }
-#define PHOTO_KERNELS(X) X(rows) X(columns) X(samples) X(colours) X(weights) X(across) X(down)
+#define PHOTO_KERNELS(X) X(rows) X(codes) X(scan) X(columns) X(samples) X(colours) X(weights) X(across) X(down)
 #define PHOTO_THREAD(NAME)                                                                                             \
     static void NAME##_thread(const void *args)                                                                        \
     {                                                                                                                  \

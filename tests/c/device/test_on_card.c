@@ -57,6 +57,7 @@ struct value {
     uint8_t form;
     uint8_t *rows; /* its row index, or NULL */
     size_t rows_length;
+    uint8_t health; /* enum leat_health */
 };
 
 static struct value as_it_came(struct photo photo)
@@ -77,14 +78,18 @@ static struct value value_of(struct photo photo, unsigned orientation)
 
 static struct leat_row row_of(const struct value *v, uint64_t key)
 {
-    return (struct leat_row){
-        .data = v->photo.data,
-        .length = v->photo.length,
-        .key = key,
-        .info = {.form = v->form, .size = {1, 1}, .rows = v->rows, .rows_length = (uint32_t)v->rows_length}};
+    return (struct leat_row){.data = v->photo.data,
+                             .length = v->photo.length,
+                             .key = key,
+                             .info = {.form = v->form,
+                                      .health = v->health,
+                                      .size = {1, 1},
+                                      .rows = v->rows,
+                                      .rows_length = (uint32_t)v->rows_length}};
 }
 
-/* Makes rows with both; those that a card decodes are counted. */
+/* Makes rows with both; those that a card decodes are counted, and those of coded bytes by themselves. */
+static unsigned coded;
 static unsigned same_pixels(const char *operators, const char *chain, const struct value *values, unsigned n,
                             unsigned keys)
 {
@@ -100,6 +105,7 @@ static unsigned same_pixels(const char *operators, const char *chain, const stru
     struct memory memory = {{take}, &batch};
     uint8_t *expected = malloc(n * keys * bytes);
     unsigned cards = 0;
+    coded = 0;
     leat_scratch_give_room(other, &memory.room);
     for (unsigned i = 0; i < n * keys; i++) {
         const struct leat_row row = row_of(&values[i % n], i * UINT64_C(0x9e3779b97f4a7c15));
@@ -113,7 +119,8 @@ static unsigned same_pixels(const char *operators, const char *chain, const stru
         assert_int_equal(photo.bytes, batch.photos[i].bytes);
         assert_int_equal(3 * photo.axis[0].n * photo.axis[1].n, bytes);
         batch.photos[i] = photo;
-        cards += photo.form == LEAT_CARD_FAST;
+        cards += photo.form >= LEAT_CARD_FAST;
+        coded += photo.form == LEAT_CARD_CODED;
     }
     photo_run(&batch);
     for (unsigned i = 0; i < n * keys; i++) {
@@ -267,6 +274,125 @@ TEST(jpegs_as_they_came_travel_as_pixels_where_these_are_fewer_bytes_or_leat_doe
         free(values[i].photo.data);
 }
 
+/* A photo that was scanned: it is known to be whole, and has its index if that is of use. */
+static struct value whole(struct photo photo)
+{
+    struct value v = as_it_came(photo);
+    struct leat_program *program;
+    uint8_t pixels[90 * 100 * 3];
+    assert_ok(compile(DECODE LARGE OP(l, "\"type\": \"ToLayout\", \"layout\": \"NHWC\""), "\"a\", \"b\", \"l\"", "",
+                      &program));
+    struct leat_scratch *scratch = leat_scratch_new(program);
+    struct leat_row row = row_of(&v, 1);
+    row.scan_to_end = true;
+    assert_int_equal(leat_program_apply(program, 0, scratch, &row, 1, pixels, &error), 1);
+    v.health = (uint8_t)leat_scratch_health(scratch);
+    assert_int_equal(v.health, LEAT_HEALTH_GOOD);
+    const uint8_t *rows = leat_scratch_rows(scratch, &v.rows_length);
+    v.rows = v.rows_length ? memcpy(malloc(v.rows_length), rows, v.rows_length) : NULL;
+    leat_scratch_free(scratch);
+    leat_program_free(program);
+    return v;
+}
+
+TEST(coded_bytes_of_whole_jpegs_travel_and_become_the_pixels_of_the_processor)
+{
+    static const unsigned restarts[] = {0, 1, 5, 19, 1000};
+    for (unsigned k = 0; k < KINDS; k++)
+        for (unsigned r = 0; r < sizeof restarts / sizeof *restarts; r++) {
+            struct value values[4] = {whole(make_photo(&kinds[k], BASELINE, 150, 131, 60, restarts[r])),
+                                      whole(make_photo(&kinds[k], OPTIMISED, 64, 170, 50, restarts[r])),
+                                      whole(make_photo(&kinds[k], OPTIMISED, 201, 97, 99, restarts[r])),
+                                      whole(make_photo(&kinds[k], BASELINE, 130, 9, 85, restarts[r]))};
+            const unsigned n = same_pixels(DECODE LARGE FLIPS, "\"a\", \"c\", \"b\", \"d\"", values, 4, 6);
+            unsigned indexed = 0;
+            for (unsigned i = 0; i < 4; i++) {
+                indexed += values[i].rows != NULL;
+                free(values[i].photo.data);
+                free(values[i].rows);
+            }
+            assert_int_equal(coded, k >= 11 ? 0 : 6 * indexed);
+            assert_true(indexed >= 3 && (k >= 11 || n >= coded));
+        }
+}
+
+TEST(coded_bytes_of_coefficients_that_no_photo_has_become_the_pixels_of_the_processor)
+{
+    for (uint64_t key = 0; key < 12; key++) {
+        static const uint32_t one_of[] = {1, 2, 9, 20};
+        struct value v = whole(make_wild(key & 1 ? OPTIMISED : BASELINE, key, one_of[key % 4]));
+        assert_int_equal(same_pixels(DECODE LARGE FLIPS, "\"a\", \"b\", \"c\", \"d\"", &v, 1, 8), 8);
+        assert_int_equal(coded, 8);
+        free(v.photo.data);
+        free(v.rows);
+    }
+}
+
+TEST(coded_bytes_travel_where_they_are_no_more_than_values_of_float32)
+{
+    struct value v = whole(make_photo(&kinds[4], BASELINE, 300, 200, 90, 0));
+    assert_true(v.photo.length > 30000 && v.photo.length < 60000);
+    assert_int_equal(same_pixels(DECODE OP(b, "\"type\": \"Resize\", \"size\": [70, 80]"), "\"a\", \"b\"", &v, 1, 1),
+                     1);
+    assert_int_equal(coded, 1);
+    assert_int_equal(same_pixels(DECODE OP(b, "\"type\": \"Resize\", \"size\": [35, 50]"), "\"a\", \"b\"", &v, 1, 1),
+                     0);
+    v.health = LEAT_HEALTH_UNCHECKED; /* damage would be met by the card alone */
+    assert_int_equal(same_pixels(DECODE OP(b, "\"type\": \"Resize\", \"size\": [70, 80]"), "\"a\", \"b\"", &v, 1, 1),
+                     0);
+    free(v.photo.data);
+    free(v.rows);
+}
+
+TEST(coded_bytes_that_change_on_their_way_are_pixels_or_a_fault_and_lead_nowhere_else)
+{
+    struct leat_program *left;
+    struct value v[2] = {whole(make_photo(&kinds[4], OPTIMISED, 150, 131, 60, 0)),
+                         whole(make_photo(&kinds[2], BASELINE, 90, 120, 80, 7))};
+    unsigned faults = 0, passed = 0;
+    assert_ok(compile(DECODE LARGE, "\"a\", \"b\"", ", \"decode\": \"card\"", &left));
+    struct leat_scratch *scratch = leat_scratch_new(left);
+    struct photo_batch batch = {0};
+    struct memory memory = {{take}, &batch};
+    leat_scratch_give_room(scratch, &memory.room);
+    for (unsigned i = 0; i < 2; i++) {
+        const struct leat_row row = row_of(&v[i], 3);
+        uint64_t steps[2];
+        size_t failed;
+        struct leat_card_photo photo;
+        assert_ok(
+            leat_program_apply_tuple(left, 0, scratch, &row, (void *const[]){NULL, &photo}, steps, &failed, &error));
+        assert_int_equal(photo.form, LEAT_CARD_CODED);
+        batch.photos[i] = photo;
+    }
+    const uint64_t first = batch.photos[0].bytes;
+    for (uint64_t at = 0; at < batch.bytes; at += at < 200 || (at >= first && at < first + 200) ? 1 : 23) {
+        const bool second = at >= first;
+        batch.data[at] ^= (uint8_t)(1 + at % 255);
+        photo_run(&batch);
+        faults += batch.faults[second] != 0;
+        passed += !batch.faults[second];
+        assert_int_equal(batch.faults[!second], 0);
+        assert_in_range(batch.faults[second], 0, 20);
+        if (batch.faults[second])
+            assert_int_equal(leat_card_fault(&batch.photos[second], batch.faults[second], &error), LEAT_E_DECODE);
+        free(batch.out);
+        free(batch.faults);
+        batch.data[at] ^= (uint8_t)(1 + at % 255);
+    }
+    assert_true(faults > 50 && passed > 50);
+    assert_non_null(strstr(error.message, "in the coded data of row "));
+    batch.out = NULL;
+    batch.faults = NULL;
+    photo_batch_destroy(&batch);
+    for (unsigned i = 0; i < 2; i++) {
+        free(v[i].photo.data);
+        free(v[i].rows);
+    }
+    leat_scratch_free(scratch);
+    leat_program_free(left);
+}
+
 /* Programs that make pixels, and what a card needs to make them. */
 struct both {
     struct leat_program *program[2];
@@ -328,7 +454,9 @@ static int try_both(struct both *b, const struct value *v, bool scan, uint64_t k
         photo_run(&batch);
         assert_memory_equal(batch.out, pixels, sizeof pixels);
     }
-    *card = !rc && photo.form == LEAT_CARD_FAST;
+    *card = !rc && photo.form >= LEAT_CARD_FAST;
+    if (*card && scan)
+        assert_int_equal(photo.form, LEAT_CARD_CODED);
     photo_batch_destroy(&batch);
     return rc;
 }

@@ -531,7 +531,7 @@ TEST(a_fault_names_the_row_of_its_photo_and_harms_no_other)
     photo_run(&batch);
     assert_int_equal(batch.faults[0], 0);
     assert_int_equal(batch.faults[1], 8);
-    assert_int_equal(leat_card_fault(batch.faults[1], &error), LEAT_E_DECODE);
+    assert_int_equal(leat_card_fault(&batch.photos[1], batch.faults[1], &error), LEAT_E_DECODE);
     char told[sizeof error.message];
     strcpy(told, error.message);
     view = whole(40, 40);
