@@ -6,6 +6,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 /* Methods that take a number `n`, and properties that are numbers: their values for `self`. */
 #define METHOD_OF_NUMBER(name, value)                                                                                  \
@@ -477,6 +480,31 @@ PyObject *py_share_trim(PyObject *module, PyObject *keep)
 PyObject *py_worker_watch(PyObject *module, PyObject *descriptor)
 {
     return call_with(descriptor, leat_worker_watch);
+}
+
+/* `os` lacks these two in a Python that was built with old headers, as those of conda and uv were. */
+PyObject *py_process_descriptor(PyObject *module, PyObject *pid)
+{
+    const long number = PyLong_AsLong(pid);
+    if (number == -1 && PyErr_Occurred())
+        return NULL;
+    const long fd = syscall(SYS_pidfd_open, number, 0);
+    return fd < 0 ? PyErr_SetFromErrno(PyExc_OSError) : PyLong_FromLong(fd);
+}
+
+PyObject *py_memory_file(PyObject *module, PyObject *bytes)
+{
+    const long long size = PyLong_AsLongLong(bytes);
+    if (size == -1 && PyErr_Occurred())
+        return NULL;
+    const int fd = memfd_create("leat", MFD_CLOEXEC);
+    if (fd < 0 || ftruncate(fd, size)) {
+        PyErr_SetFromErrno(PyExc_OSError);
+        if (fd >= 0)
+            close(fd);
+        return NULL;
+    }
+    return PyLong_FromLong(fd);
 }
 
 PyObject *py_order_shuffled(PyObject *module, PyObject *args)

@@ -251,6 +251,8 @@ PyObject *py_share_attach(PyObject *module, PyObject *descriptor);
 PyObject *py_share_used(PyObject *module, PyObject *none);
 PyObject *py_share_trim(PyObject *module, PyObject *keep);
 PyObject *py_worker_watch(PyObject *module, PyObject *descriptor);
+PyObject *py_process_descriptor(PyObject *module, PyObject *pid);
+PyObject *py_memory_file(PyObject *module, PyObject *bytes);
 PyObject *py_region_join(PyObject *module, PyObject *memory);
 PyObject *py_region_hold(PyObject *module, PyObject *args);
 PyObject *py_region_drop(PyObject *module, PyObject *args);

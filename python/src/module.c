@@ -393,6 +393,8 @@ static PyMethodDef functions[] = {
     {"share_trim", py_share_trim, METH_O,
      "share_trim(keep, /): gives free pages back where more than `keep` bytes are resident"},
     {"worker_watch", py_worker_watch, METH_O, "worker_watch(pidfd, /): ends this process with that one"},
+    {"process_descriptor", py_process_descriptor, METH_O, "process_descriptor(pid, /): a pidfd"},
+    {"memory_file", py_memory_file, METH_O, "memory_file(bytes, /): the descriptor of a memfd of this size"},
     {"best_fit", py_best_fit, METH_VARARGS,
      "best_fit(lengths, length, seed, begin, documents): fills begin and documents, gives the number of rows"},
     {"dependent_order", py_dependent_order, METH_VARARGS,
@@ -439,12 +441,15 @@ static int add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **out)
 
 static int module_exec(PyObject *module)
 {
-    static bool imported;
+    static PyInterpreterState *imported;
     if (imported) {
-        PyErr_SetString(PyExc_ImportError, "leat works in one interpreter of a process only");
+        PyErr_SetString(PyExc_ImportError, imported == PyInterpreterState_Get()
+                                               ? "leat is loaded once in a process, and was taken out of sys.modules: "
+                                                 "start a new process (in a notebook, restart the kernel)"
+                                               : "leat works in one interpreter of a process only");
         return -1;
     }
-    imported = true;
+    imported = PyInterpreterState_Get();
 #define ADD_TYPE(NAME)                                                                                                 \
     if (add_type(module, &py_##NAME##_spec, &py_##NAME##_type))                                                        \
         return -1;

@@ -73,6 +73,13 @@ MUTATIONS = [
         ("py:test_dataloader_own.py::test_a_substitute_is_the_one_that_a_loader_takes",),
     ),
     Mutation(
+        "workers need pidfds",
+        "python/leat/workers/loop.py",
+        "if e.errno not in (errno.ENOSYS, errno.EPERM):",
+        "if e.errno != errno.ENOSYS:",
+        ("py:test_refused_calls.py::test_workers_run_and_are_replaced_where_there_are_no_pidfds[container-fork]",),
+    ),
+    Mutation(
         "workers read ahead though loaders use what the process may",
         "python/leat/workers/feed.py",
         " and size <= _leat.memory_left()",

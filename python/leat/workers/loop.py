@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import errno
 import io
+import multiprocessing
 import operator
 import os
 import pickle
@@ -849,12 +851,24 @@ def loads_with(data: bytes, dataset: Any) -> Any:
     return Unpickler(io.BytesIO(data)).load()
 
 
+def watched(pid: int, process: Any) -> int:
+    """A descriptor that is readable once a process has ended: a pidfd. Where the system refuses these (gVisor, some
+    containers), it is the pipe that multiprocessing has for that.
+    """
+    try:
+        return _leat.process_descriptor(pid)
+    except OSError as e:
+        if e.errno not in (errno.ENOSYS, errno.EPERM):
+            raise
+        return os.dup(process.sentinel)
+
+
 def main(start: Start) -> None:
     """The body of a worker."""
     if start.parent:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        pidfd = os.pidfd_open(start.parent)
+        pidfd = watched(start.parent, multiprocessing.parent_process())
         if os.getppid() != start.parent and start.memory is None:
             os._exit(1)
         _leat.worker_watch(pidfd)

@@ -8,6 +8,7 @@ again (``feed.py``). Workers end with their parent, however that ends.
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import multiprocessing
 import multiprocessing.util
@@ -199,13 +200,18 @@ class Pool:
                 "workers; with the start method 'fork' they need not be"
             )
             raise
-        except BaseException:
+        except BaseException as e:
             ours.close()
             theirs.close()
+            if isinstance(e, OSError) and e.errno == errno.EAGAIN:
+                e.add_note(
+                    "leat: a worker is a process: take fewer workers, or raise the limit of processes (ulimit -u, "
+                    "or the container's)"
+                )
             raise
         if not self.threads:
             theirs.close()
-        handle = _Handle(process, ours, None if self.threads else os.pidfd_open(process.pid))
+        handle = _Handle(process, ours, None if self.threads else loop.watched(process.pid, process))
         self.handles[i] = handle
         self.poll.register(ours.fileno(), select.POLLIN)
         self.by_fd[ours.fileno()] = (i, False)

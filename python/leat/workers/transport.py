@@ -287,9 +287,8 @@ def encode(value: Any, room: memoryview | None = None) -> tuple[bytes, list[tupl
         for raw, (offset, size) in zip(buffers, places):
             room[offset : offset + size] = raw
         return data, places, None
-    fd = os.memfd_create("leat", os.MFD_CLOEXEC)
+    fd = _leat.memory_file(end)
     try:
-        os.truncate(fd, end)
         with mmap.mmap(fd, end) as file, memoryview(file) as view:
             for raw, (offset, size) in zip(buffers, places):
                 view[offset : offset + size] = raw
