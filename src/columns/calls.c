@@ -75,7 +75,12 @@ int leat_call_sync(int fd)
 /* `from` may be a link to an open file without a name, of /proc. */
 int leat_call_publish(const char *from, const char *to)
 {
-    return linkat(AT_FDCWD, from, AT_FDCWD, to, AT_SYMLINK_FOLLOW);
+    if (!linkat(AT_FDCWD, from, AT_FDCWD, to, AT_SYMLINK_FOLLOW))
+        return 0;
+    if (errno != EPERM && errno != EOPNOTSUPP &&
+        errno != ENOSYS) /* else the file system has no links: FAT, some FUSE */
+        return -1;
+    return renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE);
 }
 
 int leat_call_replace(const char *from, const char *to)

@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/cpu.h"
 #include "base/error.h"
 #include "io/guard.h"
 
@@ -110,7 +111,10 @@ uint8_t *leat_columns_map(struct leat_columns *c, uint64_t offset, struct leat_e
         p = leat_call_map(c->fd, number << WINDOW_SHIFT, WINDOW_BYTES, !c->read_only);
         int rc = p ? leat_guard_add(p, WINDOW_BYTES, c->path) : 0;
         if (!p)
-            leat_fail_errno(error, LEAT_E_IO, "%s cannot be mapped", c->path);
+            leat_fail_errno(error, LEAT_E_IO, "%s cannot be mapped%s", c->path,
+                            leat_address_space_left() < UINT64_MAX
+                                ? "; the address space of this process is limited: raise ulimit -v (RLIMIT_AS, h_vmem)"
+                                : "");
         else if (rc) {
             munmap(p, WINDOW_BYTES);
             leat_fail(error, rc, "%s cannot be mapped", c->path);
@@ -455,7 +459,9 @@ int leat_columns_open(const char *path, const struct leat_columns_options *optio
     }
     if (c->fd < 0) {
         rc = errno == ENOENT ? leat_fail(error, LEAT_E_NOT_FOUND, "there is no store %s", path)
-                             : leat_fail_errno(error, LEAT_E_IO, "%s cannot be opened", path);
+             : (errno == EACCES || errno == EROFS) && !c->read_only && !access(path, R_OK)
+                 ? leat_fail_errno(error, LEAT_E_IO, "%s can only be read: open it with read_only", path)
+                 : leat_fail_errno(error, LEAT_E_IO, "%s cannot be opened", path);
         leat_error_at_file(error, path, LEAT_NO_OFFSET);
         goto out;
     }

@@ -219,7 +219,9 @@ static int take_lock(struct leat_place *p, const char *name, struct leat_error *
         }
         if (flock(p->lock, LOCK_EX | LOCK_NB)) {
             const bool other = errno == EWOULDBLOCK;
-            int rc = other ? LEAT_E_EXISTS : refused(error, "lock the port's name", p->lock_path);
+            if (!other)
+                leat_fail_errno(error, LEAT_E_IO, "cannot lock the port's name");
+            int rc = other ? LEAT_E_EXISTS : unusable(error, p->lock_path);
             close(p->lock);
             p->lock = -1;
             if (!other)
@@ -351,7 +353,10 @@ int leat_place_connect(const char *folder, const char *name, int *fd, struct lea
                                              : "the process of port \"%s\" is dead: start it again with leat serve "
                                                "... --name %s",
                              name, name)
-                 : leat_fail_errno(error, LEAT_E_IO, "cannot attach to port \"%s\"", name);
+                 : leat_fail_errno(error, LEAT_E_IO, "cannot attach to port \"%s\"%s", name,
+                                   errno == EACCES ? ", which is open to its own user and to the group that it was "
+                                                     "opened with (group=, --group)"
+                                                   : "");
     leat_error_at_file(error, address.sun_path, LEAT_NO_OFFSET);
     close(*fd);
     *fd = -1;

@@ -1,7 +1,8 @@
 /*
  * Writing one file so that a crash at any time leaves either no file or a complete one: everything goes to .partial,
  * is synced, and only then gets its name. A lock on .partial (flock) keeps a second writer out. It belongs to the open
- * file, so a killed writer leaves no lock.
+ * file, so a killed writer leaves no lock. Some file systems have none (Lustre without the option flock, NFS without
+ * lockd): files are written there without it.
  */
 #include "store/part.h"
 
@@ -10,6 +11,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,6 +19,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/log.h"
 #include "base/transfer.h"
 #include "format/fingerprint.h"
 
@@ -79,9 +82,11 @@ static int lock_file(const char *path, int *fd, struct leat_error *error)
         if (flock(*fd, LOCK_EX | LOCK_NB)) {
             if (errno == EINTR)
                 continue;
-            return errno == EWOULDBLOCK
-                       ? leat_fail(error, LEAT_E_BUSY, "another process writes this target: wait for it or stop it")
-                       : leat_fail_errno(error, LEAT_E_IO, "cannot lock the file");
+            if (errno == EWOULDBLOCK)
+                return leat_fail(error, LEAT_E_BUSY, "another process writes this target: wait for it or stop it");
+            leat_log(LEAT_LOG_WARNING, "%s: the file system has no locks, so a second writer is not kept out: %s", path,
+                     strerror(errno));
+            return LEAT_OK;
         }
         if (!fstat(*fd, &ours) && !stat(path, &there) && ours.st_ino == there.st_ino && ours.st_dev == there.st_dev)
             return LEAT_OK;

@@ -4,6 +4,13 @@ from mutations import Mutation
 
 MUTATIONS = [
     Mutation(
+        "a file system without locks has another writer",
+        "src/store/part.c",
+        "            if (errno == EWOULDBLOCK)\n",
+        "            if (errno)\n",
+        ("py:test_refused_calls.py::test_a_file_is_written_on_a_file_system_without_locks",),
+    ),
+    Mutation(
         "columns are taken of a field that is not sparse",
         "src/store/roles.c",
         "columns > INT32_MAX || l->fields[f].role != LEAT_ROLE_SPARSE ||",
