@@ -418,14 +418,26 @@ static int start_thread(struct source *s, struct leat_error *error)
 {
     PyGILState_STATE state = PyGILState_Ensure();
     PyObject *capsule = PyCapsule_New(s, "leat.source", NULL);
-    bool good = capsule && call_reader(s, "start", capsule);
-    if (!good)
+    bool good = capsule && call_reader(s, "start", capsule), limited = false;
+    if (!good) { /* "can't start new thread", or that the interpreter is ending */
+        PyObject *type, *value, *trace, *said;
+        PyErr_Fetch(&type, &value, &trace);
+        said = value ? PyObject_Str(value) : NULL;
+        const char *text = said ? PyUnicode_AsUTF8AndSize(said, NULL) : NULL;
+        limited = text && strstr(text, "start new thread");
+        Py_XDECREF(said);
+        Py_XDECREF(type);
+        Py_XDECREF(value);
+        Py_XDECREF(trace);
         PyErr_Clear();
+    }
     Py_XDECREF(capsule);
     PyGILState_Release(state);
-    return good ? LEAT_OK
-                : fail(error, LEAT_E_CLOSED,
-                       "no thread can be started to read from the source: ", "the process is ending");
+    return good
+               ? LEAT_OK
+               : fail(error, limited ? LEAT_E_NOMEM : LEAT_E_CLOSED, "no thread can be started to read from the source",
+                      limited ? "; raise the limit of threads and processes (ulimit -u, or the container's)"
+                              : ": the process is ending");
 }
 
 static void warn(struct source *s, double seconds)

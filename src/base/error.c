@@ -185,7 +185,9 @@ int leat_fail_errno(struct leat_error *error, int code, const char *format, ...)
         va_end(args);
         size_t used = strlen(error->message);
         snprintf(error->message + used, sizeof error->message - used, ": %s%s", strerrordesc_np(saved),
-                 code == LEAT_E_IO && !strstr(error->message, "make room") ? leat_if_full(saved) : "");
+                 code == LEAT_E_NOMEM && saved == EAGAIN                     ? LEAT_MORE_THREADS
+                 : code == LEAT_E_IO && !strstr(error->message, "make room") ? leat_if_full(saved)
+                                                                             : "");
         error->sys_errno = saved;
     }
     return code;

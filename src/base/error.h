@@ -25,6 +25,8 @@ void leat_shorten(char *text, size_t room);
 /* The remedy if an errno means that a file cannot get longer, such as "; make room on the disk", else "". */
 const char *leat_if_full(int sys_errno);
 
+#define LEAT_MORE_THREADS "; raise the limit of threads and processes (ulimit -u, or the container's)"
+
 /* Add the place to an error that is already filled. `file` is cut at the front if too long; NULL keeps the present one;
  * so do LEAT_NO_SAMPLE and LEAT_NO_OFFSET. */
 void leat_error_at_file(struct leat_error *error, const char *file, int64_t offset);

@@ -8,6 +8,7 @@
  */
 #include "engine/region.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -258,10 +259,14 @@ int leat_region_open(struct leat_region *region, int kind, uint64_t limit, const
         region->file_limited = true;
     }
     region->bytes = each[0] + each[1];
-    if (!reserve(region)) {
+    if (!region->bytes)
+        errno = EFBIG;
+    if (!region->bytes || !reserve(region)) {
         int rc = leat_fail_errno(error, LEAT_E_NOMEM, "cannot reserve %llu bytes of address space for batches%s",
                                  (unsigned long long)region->bytes,
-                                 leat_address_space_left() < UINT64_MAX ? LEAT_REGION_ADDRESSES : "");
+                                 !region->bytes                           ? LEAT_REGION_FILES
+                                 : leat_address_space_left() < UINT64_MAX ? LEAT_REGION_ADDRESSES
+                                                                          : "");
         leat_region_close(region);
         return rc;
     }
@@ -347,9 +352,8 @@ const char *leat_region_obstacle(const struct leat_region *region)
 {
     return region->refused && region->unpinned                         ? "; the driver refuses to pin more memory"
            : region->refused && leat_address_space_left() < UINT64_MAX ? LEAT_REGION_ADDRESSES
-           : region->file_limited ? "; the size of files is limited, and with it that of shared memory: raise "
-                                    "ulimit -f (RLIMIT_FSIZE)"
-                                  : NULL;
+           : region->file_limited                                      ? LEAT_REGION_FILES
+                                                                       : NULL;
 }
 
 bool leat_region_is_warm(const struct leat_region *region, uint64_t bytes)

@@ -83,6 +83,8 @@ extern const int leat_region_n_kinds;
 
 #define LEAT_REGION_ADDRESSES                                                                                          \
     "; the address space of this process is limited: raise ulimit -v (RLIMIT_AS, h_vmem), or hold fewer batches"
+#define LEAT_REGION_FILES                                                                                              \
+    "; the size of files is limited, and with it that of shared memory: raise ulimit -f (RLIMIT_FSIZE)"
 
 /* `pinning`: NULL, or it stays until the region is closed. Errors: INVALID (unknown kind), NOMEM, those of pinning. */
 int leat_region_open(struct leat_region *region, int kind, uint64_t limit, const struct leat_pinning *pinning,

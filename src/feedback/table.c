@@ -329,11 +329,13 @@ int leat_feedback_report(struct leat_feedback *f, const int64_t *ids, const floa
     }
     pthread_mutex_lock(&f->lock);
     if (!f->runs && !f->deferred) {
-        f->runs = !leat_thread_start(&f->thread, run, f);
-        if (!f->runs) {
+        const int failed = leat_thread_start(&f->thread, run, f);
+        f->runs = !failed;
+        if (failed) {
             pthread_mutex_unlock(&f->lock);
             leat_free(c);
-            return leat_fail(error, LEAT_E_NOMEM, "no thread can be started for reports");
+            errno = failed;
+            return leat_fail_errno(error, LEAT_E_NOMEM, "no thread can be started for reports");
         }
     }
     while (!f->deferred && f->waiting && f->waiting + n > MOST)

@@ -318,9 +318,9 @@ static int gather(struct job *job, struct leat_store_summary *facts)
         struct result *r = job->results;
         if (!r) {
             struct timespec until;
-            clock_gettime(CLOCK_REALTIME, &until);
+            clock_gettime(CLOCK_MONOTONIC, &until);
             until.tv_sec += 1;
-            if (pthread_cond_timedwait(&job->came, &job->lock, &until) != ETIMEDOUT)
+            if (pthread_cond_clockwait(&job->came, &job->lock, CLOCK_MONOTONIC, &until) != ETIMEDOUT)
                 continue;
         } else {
             job->results = r->next;
@@ -378,10 +378,12 @@ static int read_codes(struct job *job, struct leat_error *error)
 static unsigned start_threads(struct job *job, pthread_t *threads, unsigned n)
 {
     unsigned started = 0;
+    int failed = 0;
     pthread_mutex_lock(&job->lock);
-    for (; started < n && !leat_thread_start(&threads[started], work, job); started++)
+    for (; started < n && !(failed = leat_thread_start(&threads[started], work, job)); started++)
         job->working++;
     pthread_mutex_unlock(&job->lock);
+    errno = failed;
     return started;
 }
 
@@ -413,7 +415,7 @@ int leat_store_verify(struct leat_source *source, const struct leat_verify_optio
         goto out;
     started = start_threads(&job, threads, n);
     if (!started) {
-        rc = leat_fail(error, LEAT_E_NOMEM, "no thread could be started");
+        rc = leat_fail_errno(error, LEAT_E_NOMEM, "no thread could be started");
         goto out;
     }
     rc = gather(&job, facts);

@@ -116,4 +116,5 @@ def test_what_does_not_fit_says_which_limit_of_the_system_helps(tmp_path: Path) 
         print(e)
     """
     assert "ulimit -f" in run(tmp_path, "RLIMIT_FSIZE", 64 << 20, code)
+    assert "ulimit -f" in run(tmp_path, "RLIMIT_FSIZE", 0, code)
     assert "ulimit -v" in run(tmp_path, "RLIMIT_AS", 2 * GIB, code)
