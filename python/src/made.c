@@ -45,7 +45,8 @@ struct source {
     int references; /* of the data set, and of the thread */
     bool started, closing;
     struct job *queue, **queue_end, *running;
-    double since; /* when the thread began or ended a job last */
+    double since;           /* when the thread began or ended a job last, as watched_s */
+    double looked, watched; /* when somebody looked last; the seconds that were watched until then */
     pthread_cond_t work, done;
 };
 
@@ -107,6 +108,16 @@ static double now_s(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* Seconds, without those in which the process stood still (SIGSTOP): whoever waits looks at least twice in a time
+ * limit. Under the lock. */
+static double watched_s(struct source *s)
+{
+    const double time = now_s(), since = time - s->looked, most = s->timeout_s / 2;
+    s->watched += most > 0 && since > most ? most : since;
+    s->looked = time;
+    return s->watched;
 }
 
 static int fail(struct leat_error *e, int code, const char *text, const char *more)
@@ -381,7 +392,7 @@ PyObject *py_source_serve(PyObject *module, PyObject *capsule)
         if (job && !(s->queue = job->next))
             s->queue_end = &s->queue;
         s->running = job;
-        s->since = now_s();
+        s->since = watched_s(s);
         pthread_mutex_unlock(&lock);
         Py_END_ALLOW_THREADS;
         if (!job)
@@ -392,7 +403,7 @@ PyObject *py_source_serve(PyObject *module, PyObject *capsule)
         const bool abandoned = !job->out && !job->chunk;
         job->done = true;
         s->running = NULL;
-        s->since = now_s();
+        s->since = watched_s(s);
         pthread_cond_broadcast(&s->done);
         pthread_mutex_unlock(&lock);
         if (abandoned)
@@ -470,9 +481,9 @@ static void wait_slice(struct source *s, double seconds)
  * asks for its values by several calls, and for each sample once more after an error, and none of them gets another
  * time limit.
  */
-static double hung(const struct source *s, double begin)
+static double hung(struct source *s, double begin)
 {
-    return now_s() - (s->running || s->since > begin ? s->since : begin);
+    return watched_s(s) - (s->running || s->since > begin ? s->since : begin);
 }
 
 /* The samples of a call: none of them is known to be the one. */
@@ -504,7 +515,7 @@ static bool is_cancelled(const struct job *job)
 /* Until the job is done, or given up. Under the lock, which it lets go. */
 static int wait_for(struct source *s, struct job *job, struct leat_error *error)
 {
-    const double begin = now_s();
+    const double begin = watched_s(s);
     double warn_at = s->warn_s;
     char text[128];
     while (!job->done) {
@@ -719,8 +730,12 @@ PyObject *py_source_make(PyObject *module, PyObject *args)
     }
     pthread_once(&once, prepare_once);
     Py_INCREF(reader);
-    *s = (struct source){
-        .read = reader, .timeout_s = timeout_s, .warn_s = warn_s, .references = 1, .queue_end = &s->queue};
+    *s = (struct source){.read = reader,
+                         .timeout_s = timeout_s,
+                         .warn_s = warn_s,
+                         .references = 1,
+                         .queue_end = &s->queue,
+                         .looked = now_s()};
     init_conditions(s);
     int rc = rows
                  ? leat_dataset_from_chunks(fields, (size_t)n, (const uint64_t *)(const void *)rows,

@@ -1,12 +1,16 @@
-"""What a machine may lack: functions of Python's `os`, calls of the system, locks and links of a file system, threads."""
+"""What a machine may lack: functions of Python's `os`, calls of the system, locks and links of files, threads, time."""
 
 from __future__ import annotations
 
 import errno
 import importlib.util
 import os
+import signal
+import subprocess
+import sys
 import tempfile
 import textwrap
+import time
 from pathlib import Path
 
 import numpy as np
@@ -148,3 +152,45 @@ def test_a_store_of_another_user_is_opened_to_read(tmp_path: Path) -> None:
         path.chmod(0o444)
         error, values = run(tmp_path, code, folder)[0].splitlines()
     assert "a.store can only be read: open it with read_only: Permission denied" in error and values == "[1]"
+
+
+STOPPED = {
+    "source": """
+import os, signal
+import leat
+class Source:
+    fields = {"x": leat.field("int64")}
+    def __len__(self):
+        return 6
+    def read(self, positions):
+        if 3 in positions:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        return {"x": positions}
+loader = leat.Loader(leat.from_source(Source(), timeout_s=2), 3, epochs=1, framework="numpy")
+print([batch["x"].tolist() for batch in loader])
+""",
+    "workers": """
+import os, signal, time
+import leat
+class Data:
+    def __len__(self):
+        return 6
+    def __getitem__(self, i):
+        if i == 3:
+            time.sleep(0.3)  # the parent waits by then
+            os.kill(os.getppid(), signal.SIGSTOP)
+            time.sleep(3.4)
+        return i
+loader = leat.DataLoader(Data(), 3, num_workers=1, timeout=3)
+print([batch.tolist() for batch in loader])
+""",
+}
+
+
+@pytest.mark.parametrize("of", ["source", pytest.param("workers", marks=TORCH)])
+def test_time_in_which_the_process_stands_still_is_not_waited(of: str) -> None:
+    child = subprocess.Popen([sys.executable, "-c", STOPPED[of]], stdout=subprocess.PIPE, text=True)
+    os.waitpid(child.pid, os.WUNTRACED)  # until it stops itself
+    time.sleep(3.3)
+    os.kill(child.pid, signal.SIGCONT)
+    assert child.communicate(timeout=120)[0] == "[[0, 1, 2], [3, 4, 5]]\n"

@@ -542,7 +542,8 @@ class Feed(Client):
             raise ForkedError("this loader belongs to the process that opened it; open another one in the child")
         if self.closed:
             raise RuntimeError("this iterator was closed: iterate over the loader anew")
-        begun = now()
+        begun = looked = now()
+        waited = 0.0
         self.waiting = False
         while True:
             with self.pool.lock:
@@ -573,9 +574,12 @@ class Feed(Client):
                     return self._deliver(flight)
                 if self.failure is not None:
                     raise transport.unpack_error(self.failure)
-            waited = now() - begun
-            if timeout_s is not None and waited >= timeout_s:
-                raise NotYet
+            if timeout_s is not None:
+                time = now()
+                waited += min(time - looked, timeout_s / 2)  # else this process stood still, and its workers with it
+                looked = time
+                if waited >= timeout_s:
+                    raise NotYet
             if announced:
                 continue
             left = 2 if self.pool.stuck else _SLICE_MS
