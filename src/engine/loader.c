@@ -46,18 +46,23 @@ bool leat_loader_wait(struct leat_loader *l, int64_t deadline_ns)
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-void leat_loader_evict_others(const struct leat_loader *for_whom, uint64_t bytes)
+bool leat_loader_evict_others(const struct leat_loader *for_whom, uint64_t bytes)
 {
+    bool coming = false;
     for (struct leat_client *c = leat_scheduler.clients; c && !leat_ledger_fits(bytes); c = c->next) {
         struct leat_loader *l = leat_loader_of(c);
-        if (l == for_whom || l->callers.waiting || (!l->window.n && !l->kept))
+        if (l == for_whom || l->callers.waiting)
             continue;
-        leat_kept_drop_all(l);
-        leat_window_cancel(l, 0);
-        l->window.full = true;
-        leat_region_trim(&l->pool.region);
-        leat_loader_settle(l);
+        if (l->window.n || l->kept) {
+            leat_kept_drop_all(l);
+            leat_window_cancel(l, 0);
+            l->window.full = true;
+            leat_region_trim(&l->pool.region);
+            leat_loader_settle(l);
+        }
+        coming |= !leat_tasks_are_done(&l->tasks);
     }
+    return coming;
 }
 
 bool leat_loader_evict(struct leat_loader *l, const struct leat_batch *keep)
@@ -71,12 +76,14 @@ bool leat_loader_evict(struct leat_loader *l, const struct leat_batch *keep)
     return true;
 }
 
-int leat_loader_ask(struct leat_loader *l, enum leat_account account, uint64_t bytes, struct leat_error *error)
+int leat_loader_ask(struct leat_loader *l, enum leat_account account, uint64_t bytes, uint64_t own,
+                    struct leat_error *error)
 {
     enum leat_answer answer = leat_budget_ask(&l->budget, account, bytes);
     while (answer == LEAT_WAIT && leat_kept_evict(l))
         answer = leat_budget_ask(&l->budget, account, bytes);
-    bool window = account == LEAT_IN_FLIGHT, in_flight = window && l->budget.used[LEAT_IN_FLIGHT];
+    bool window = account == LEAT_IN_FLIGHT, in_flight = window && l->budget.used[LEAT_IN_FLIGHT] > own;
+    bool coming = false;
     /* Many reads had waited at once, each in a task of its own. */
     if (answer == LEAT_WAIT && window && leat_budget_has_many_tasks(&l->budget, bytes) && leat_task_drop_resting(l))
         answer = leat_budget_ask(&l->budget, account, bytes);
@@ -84,20 +91,21 @@ int leat_loader_ask(struct leat_loader *l, enum leat_account account, uint64_t b
     while (answer == LEAT_WAIT && window && leat_consumers_lead(l) == l->window.n && leat_consumers_evict(l))
         answer = leat_budget_ask(&l->budget, account, bytes);
     if (answer == LEAT_WAIT && !in_flight && !leat_ledger_fits(bytes)) {
-        leat_loader_evict_others(l, bytes);
+        coming = leat_loader_evict_others(l, bytes) && window;
         answer = leat_budget_ask(&l->budget, account, bytes);
     }
     if (answer == LEAT_YES)
         return LEAT_OK;
-    /* Batches that are in flight, or tasks of batches that were given up, will be done. */
-    if (answer == LEAT_WAIT && (in_flight || (window && leat_ledger_fits(bytes) && !leat_tasks_are_done(&l->tasks))))
+    /* Batches that are in flight, or tasks of batches that were given up, will be done, those of others too. */
+    if (answer == LEAT_WAIT &&
+        (in_flight || coming || (window && leat_ledger_fits(bytes) && !leat_tasks_are_done(&l->tasks))))
         return LEAT_E_HELD;
     return leat_budget_refuse(&l->budget, account, bytes, error);
 }
 
 int leat_loader_allocate(struct leat_loader *l, struct leat_batch *b, struct leat_error *error)
 {
-    int rc = leat_loader_ask(l, b->account, leat_batch_buffer_bytes(b), error);
+    int rc = leat_loader_ask(l, b->account, leat_batch_buffer_bytes(b), b->meta + b->bytes, error);
     if (rc)
         return rc;
     leat_kept_lend_pages(l, b);

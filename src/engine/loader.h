@@ -192,15 +192,16 @@ void leat_loader_settle(struct leat_loader *loader);
 bool leat_loader_wait(struct leat_loader *loader, int64_t deadline_ns);
 
 /* Whether `bytes` more fit into an account, after evicting cheap batches. HELD: not now, with a text if nothing under
- * way will change that. BUDGET: never. */
-int leat_loader_ask(struct leat_loader *loader, enum leat_account account, uint64_t bytes, struct leat_error *error);
+ * way will change that; `own` bytes in flight are those of the batch that asks, and will not. BUDGET: never. */
+int leat_loader_ask(struct leat_loader *loader, enum leat_account account, uint64_t bytes, uint64_t own,
+                    struct leat_error *error);
 /* Asks for a batch's buffers and allocates them. Errors: as above, NOMEM. */
 int leat_loader_allocate(struct leat_loader *loader, struct leat_batch *batch, struct leat_error *error);
 /* Cancels the last batch of the window, unless it is `keep` or the only one. False: there is nothing to evict. */
 bool leat_loader_evict(struct leat_loader *loader, const struct leat_batch *keep);
 /* Evicts prefetched batches of other loaders that nobody waits for, until the ledger has room for `bytes`. They compute
- * it again when asked. */
-void leat_loader_evict_others(const struct leat_loader *loader, uint64_t bytes);
+ * it again when asked. True: some of their tasks still run, and will give memory back. */
+bool leat_loader_evict_others(const struct leat_loader *loader, uint64_t bytes);
 
 /* Takes the lock if the loader can be used. Errors: FORKED, CLOSED. */
 int leat_loader_enter(const struct leat_loader *loader, struct leat_error *error);

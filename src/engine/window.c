@@ -45,7 +45,7 @@ int leat_window_admit(struct leat_loader *l, const struct leat_plan_batch *plan,
         bytes += w->n ? plan->rows * l->pool.late_row : 0;
     }
     const bool sized = leat_ahead_is_wanted(l) || l->ragged;
-    int rc = leat_loader_ask(l, LEAT_IN_FLIGHT, sized && w->n ? bytes + w->estimate : bytes, error);
+    int rc = leat_loader_ask(l, LEAT_IN_FLIGHT, sized && w->n ? bytes + w->estimate : bytes, 0, error);
     if (rc)
         return rc;
     struct leat_batch *b = leat_batch_new(&l->pool, plan, LEAT_IN_FLIGHT, error);
@@ -81,8 +81,9 @@ void leat_window_assign(struct leat_loader *l)
             rc = leat_loader_allocate(l, b, &b->faults.failure);
         }
         /* A cancelled batch will give memory back. Its own arrays, and buffers of results whose length was known
-         * before, do not count. */
-        if (rc && (i || (rc == LEAT_E_HELD && l->budget.used[LEAT_IN_FLIGHT] > b->meta + b->bytes))) {
+         * before, do not count. Nor has it failed if other loaders will give some back. */
+        if (rc && (i || (rc == LEAT_E_HELD && (l->budget.used[LEAT_IN_FLIGHT] > b->meta + b->bytes ||
+                                               b->faults.failure.code != LEAT_E_HELD)))) {
             w->n_sized = 1;
             break;
         }

@@ -118,3 +118,41 @@ def test_what_does_not_fit_says_which_limit_of_the_system_helps(tmp_path: Path) 
     assert "ulimit -f" in run(tmp_path, "RLIMIT_FSIZE", 64 << 20, code)
     assert "ulimit -f" in run(tmp_path, "RLIMIT_FSIZE", 0, code)
     assert "ulimit -v" in run(tmp_path, "RLIMIT_AS", 2 * GIB, code)
+
+
+LITTLE = """
+import hashlib, faulthandler
+from leat import _leat
+faulthandler.dump_traceback_later(100, exit=True)
+field = leat.field("float32", (1 << 18,) if kind == "fixed" else (None,))
+with leat.Writer(path, {"x": field}) as w:
+    for i in range(80):
+        w.add(x=np.full(1 << 18, i, np.float32))
+data = leat.open(path)
+held = []
+for step in (64 << 20, 8 << 20):  # others have all memory but for one or two batches of each loader
+    while _leat.memory_left() > (100 << 20) + step:
+        held.append(_leat.Slot(step))
+loaders = [leat.Loader(data, 8, shuffle=True, seed=s, framework="numpy") for s in range(10)]
+its, seen = [iter(loader) for loader in loaders], [[] for _ in loaders]
+for _ in range(10):
+    for ids, batches in zip(seen, its):
+        batch = next(batches)
+        values = getattr(batch["x"], "values", batch["x"])
+        ids += batch.ids.tolist()
+        hashlib.sha1(values.tobytes())  # the loaders prefetch meanwhile
+        del batch, values
+print(all(sorted(ids) == list(range(80)) for ids in seen))
+"""
+
+
+@pytest.mark.parametrize("kind", ["fixed", "ragged"])
+def test_loaders_that_leave_each_other_little_memory_go_on(tmp_path: Path, kind: str) -> None:
+    """Each evicts what others have prefetched, and does not wait for memory that nobody gives back."""
+    done = python(
+        "-c",
+        "import sys\nimport numpy as np\nimport leat\npath, kind = sys.argv[1:]\n" + LITTLE,
+        tmp_path / "a.leat",
+        kind,
+    )
+    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr

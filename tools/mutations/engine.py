@@ -4,6 +4,13 @@ from mutations import Mutation
 
 MUTATIONS = [
     Mutation(
+        "a loader waits for the memory of its own first batch",
+        "src/engine/loader.c",
+        "in_flight = window && l->budget.used[LEAT_IN_FLIGHT] > own;",
+        "in_flight = window && l->budget.used[LEAT_IN_FLIGHT];",
+        ("py:test_limits.py::test_loaders_that_leave_each_other_little_memory_go_on",),
+    ),
+    Mutation(
         "a file without bytes is one that the sample has not",
         "src/engine/policy.c",
         "value.length == n && (!n || !*(const uint8_t *)value.data);",
