@@ -47,7 +47,7 @@ struct leat_prompts_options {
 /* Sorts the prompts of a data set and finds their groups.
  *
  * Each prompt belongs to one group, and its group's prefix is one of its own. Of all ways to do so, this is one that
- * computes the fewest tokens, where a group costs its prefix once and the rest of each prompt; with fewest prefixes, if
+ * computes the fewest tokens, where a group costs its prefix once and the rest of each prompt; with longer prefixes, if
  * several are equal. Prompts that share nothing worth a prefix are a group with the prefix 0. Groups are contiguous, by
  * their prefix in the order of a walk through the tree of all prefixes, depth first; a group's own prompts come before
  * groups whose prefix goes on from its own. Prompts of a group stand by rising tokens, equal ones by position; tokens

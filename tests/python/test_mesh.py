@@ -251,3 +251,25 @@ def test_a_mesh_that_has_nothing_to_slice_says_what_to_do() -> None:
         _ = next(iter(opened({"cp": (0, 2)}, cp_outputs=["doc"])))["doc"]
     with pytest.raises(ValueError, match="cp_outputs is empty: .*dp of the mesh"):
         opened({"cp": (0, 2)}, cp_outputs=[])
+
+
+def test_what_operators_make_beside_tokens_is_sliced_as_these_are() -> None:
+    ids = leat.from_arrays(tokens=np.arange(64).reshape(4, 16) % 50)
+    mask = leat.ops.MaskTokens(40, 50)
+    outputs = {"input_ids": leat.Out("tokens", [mask])}
+    whole = next(iter(leat.Loader(ids, 2, outputs=outputs, framework="numpy")))
+    part = next(iter(leat.Loader(ids, 2, outputs=outputs, mesh={"cp": (1, 2)}, cp="contiguous", framework="numpy")))
+    for name in ("input_ids", "input_ids.labels"):
+        assert (part[name] == whole[name][:, 8:]).all()
+
+
+@pytest.mark.parametrize("chosen", [None, ["sequence", "positions"]])
+def test_tokens_of_packed_rows_are_sliced_by_any_name(chosen: list[str] | None) -> None:
+    documents = leat.from_arrays(sequence=np.arange(64).reshape(4, 16) % 50)
+    rows = leat.pack_rows(documents, "sequence", 16)
+    outputs = {"sequence": [leat.ops.MaskTokens(40, 50)], "positions": [], "doc_ids": []}
+    batch = next(iter(leat.Loader(rows, 2, outputs=outputs, mesh={"cp": (0, 2)}, cp_outputs=chosen, framework="numpy")))
+    sliced = {name for name in batch if batch[name].shape == (2, 8)}
+    assert sliced == set(chosen or ["sequence", "sequence.labels", "positions", "doc_ids"])
+    stored = next(iter(leat.Loader(rows, 2, mesh={"cp": (0, 2)}, framework="numpy")))
+    assert {stored[name].shape for name in stored} == {(2, 8)}

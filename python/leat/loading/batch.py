@@ -59,6 +59,7 @@ class Form:
         self.meaning: Meaning | None = None
         self.length: int | None = None  #: of rows that hold sequences of several documents, padded behind the last, ...
         self.multiple = 1  #: ... and each to a multiple of this
+        self.tokens: list[str] = []  #: outputs of the tokens of packed rows
         self.tensor: Callable[[Any], Any] | None = None
         self.small: Callable[[Any], Any] = np.asarray
         if framework == "torch":
@@ -122,7 +123,7 @@ class Form:
         if self.length is not None:
             makers = thd.makers_of(makers, self.length, self.multiple, self.small)
         if self.slices is not None:
-            makers = self.slices.wrap(makers)
+            makers = self.slices.wrap(makers, self.tokens)
         if self.card is not None and self.by_host:
             makers = {name: partial(_moved, self, make) for name, make in makers.items()}
             self.small = partial(_moved, self, self.small)

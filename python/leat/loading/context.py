@@ -19,8 +19,9 @@ from ..data.sparse import Sparse
 from .mesh import Place
 
 HOW = {"zigzag": 0, "contiguous": 1}
-#: Outputs that are sliced if none are named.
-NAMES = ("tokens", "input_ids", "tokens.labels", "labels", "positions", "position_ids", "doc_ids", "loss_mask")
+#: Outputs that are sliced if none are named, with those that operators make beside them.
+NAMES = ("tokens", "input_ids", "labels", "positions", "position_ids", "doc_ids", "loss_mask")
+BESIDE = ("labels", "loss_mask")
 #: Outputs that hold the starts and ends of sequences of one long row, padding included.
 BORDERS = ("cu_seqlens_padded", "cu_seqlens", "cu_seq_lens")
 
@@ -39,10 +40,13 @@ class Slices:
         if self.outputs == []:
             raise ValueError(f"cp_outputs is empty: name the outputs that are sequences; {_DP}")
 
-    def wrap(self, makers: dict[str, Maker]) -> dict[str, Maker]:
-        """The makers of all outputs, with slices of those that have a sequence."""
+    def wrap(self, makers: dict[str, Maker], tokens: Sequence[str]) -> dict[str, Maker]:
+        """The makers of all outputs, with slices of those that have a sequence. `tokens`: outputs of the tokens of
+        packed rows."""
         if self.outputs is None:
-            chosen = [name for name in NAMES if name in makers]
+            names = dict.fromkeys([*NAMES, *tokens])
+            of_them = (f"{name}.{what}" for name in names for what in BESIDE)
+            chosen = [name for name in (*names, *of_them) if name in makers]
         else:
             chosen = list(self.outputs)
             if missing := [name for name in chosen if name not in makers]:

@@ -125,7 +125,8 @@ class Loader(Planning):
         cp: how context-parallel ranks share a row: ``"zigzag"``: of 2n chunks rank r has r and 2n - 1 - r;
             ``"contiguous"``: the r-th of n.
         cp_outputs: outputs that are sliced, along their second dimension. ``None``: those called tokens, input_ids,
-            labels, positions, position_ids, doc_ids or loss_mask.
+            labels, positions, position_ids, doc_ids or loss_mask, the tokens of packed rows, and the labels and loss
+            masks beside these.
         tp_read: ``"first"``: of tensor-parallel peers only the first on each host reads, and sends batches to the
             others there through ``torch.distributed``. ``"each"``: all read.
         share: ``"job"``: the ranks of a job on one host read one loader, which its first process opens

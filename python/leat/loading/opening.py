@@ -157,6 +157,9 @@ def form_of(
     form.looks = looks
     if rows.lines is not None:
         form.length, form.multiple = rows.lines.length, rows.lines.multiple
+    if isinstance(rows.dataset, PackedRows):
+        packed = rows.dataset.pack[0]
+        form.tokens = [packed] if outputs is None else [e.names[0] for e in outputs if e.fields == (packed,)]
     form.sparse = sparse_outputs(outputs, rows.dataset.schema)
     form.meaning = html.meaning(rows.dataset.schema, rows.dataset.classes, outputs)
     taken = list(rows.dataset.schema) if outputs is None else [name for entry in outputs for name in entry.outputs]
