@@ -89,11 +89,16 @@ class Entry:
         return (*self.names, *(f"{self.names[0]}.{what}" for what in more))
 
 
+#: by the id of an operator that makes labels: those that make the tokens and the labels
+Parts = dict[int, tuple[ops.Operator, ops.Operator]]
+
+
 def entries(outputs: Outputs) -> list[Entry]:
     """The entries of a program, checked."""
     if not isinstance(outputs, Mapping) or not outputs:
         raise TypeError("outputs is a dict of name: chain, with at least one entry")
-    found = []
+    found: list[Entry] = []
+    parts: Parts = {}
     for key, value in outputs.items():
         out = value if isinstance(value, Out) else Out(key, value)
         field, chain = out.field, out.chain
@@ -114,7 +119,7 @@ def entries(outputs: Outputs) -> list[Entry]:
             if isinstance(op, ops.PadTo) and isinstance(fill, Mapping) and not set(fill) <= set(fields):
                 stranger = next(name for name in fill if name not in fields)
                 raise ValueError(f"{op!r} fills {stranger!r}, and the fields of its chain are {', '.join(fields)}")
-        found += _with_others(Entry(names, fields, operators, bool(out.geometry), joint, out.stack), outputs)
+        found += _with_others(Entry(names, fields, operators, bool(out.geometry), joint, out.stack), outputs, parts)
     every = [name for entry in found for name in entry.outputs]
     every += [f"{entry.names[0]}.mask" for entry in found if entry.stack == "pad"]
     if len(set(every)) < len(every):
@@ -181,9 +186,9 @@ def _selected(chain: list[ops.Operator]) -> int | None:
     return next((len(op._values["names"]) for op in reversed(chain) if isinstance(op, ops.SelectGenes)), None)
 
 
-def _with_others(entry: Entry, outputs: Outputs) -> list[Entry]:
+def _with_others(entry: Entry, outputs: Outputs, parts: Parts) -> list[Entry]:
     """An entry, and those of the labels of its tokens and of the mask of their loss."""
-    return [*_with_labels(entry, outputs), *_loss_masks(entry, outputs)]
+    return [*_with_labels(entry, outputs, parts), *_loss_masks(entry, outputs)]
 
 
 def _padded_with(fill: float, chain: list[ops.Operator]) -> list[ops.Operator]:
@@ -194,8 +199,9 @@ def _padded_with(fill: float, chain: list[ops.Operator]) -> list[ops.Operator]:
     ]
 
 
-def _with_labels(entry: Entry, outputs: Outputs) -> list[Entry]:
-    """An entry, and that of the labels of its tokens. Both operators have one name, so that they draw the same."""
+def _with_labels(entry: Entry, outputs: Outputs, parts: Parts) -> list[Entry]:
+    """An entry, and that of the labels of its tokens. Both operators have one name, so that they draw the same, and an
+    operator in several entries has the same two in each."""
     chain, name = entry.chain, f"{entry.names[0]}.labels"
     makers = [i for i, op in enumerate(chain) if has_labels(op)]
     if len(makers) > 1:
@@ -203,9 +209,11 @@ def _with_labels(entry: Entry, outputs: Outputs) -> list[Entry]:
     if not makers or name in outputs:
         return [entry]
     i, op = makers[0], chain[makers[0]]
-    drawn = op.name or f"{entry.names[0]}/{type(op).__name__}/0"
-    labels = [*chain[:i], part_of(op, "labels", drawn), *_padded_with(-100, chain[i + 1 :])]
-    tokens = [*chain[:i], named(op, drawn), *chain[i + 1 :]]
+    if id(op) not in parts:
+        drawn = op.name or f"{entry.names[0]}/{type(op).__name__}/0"
+        parts[id(op)] = named(op, drawn), part_of(op, "labels", drawn)
+    labels = [*chain[:i], parts[id(op)][1], *_padded_with(-100, chain[i + 1 :])]
+    tokens = [*chain[:i], parts[id(op)][0], *chain[i + 1 :]]
     return [replace(entry, chain=tokens), replace(entry, names=(name,), chain=labels)]
 
 

@@ -50,6 +50,10 @@ void leat_dataset_locate(const struct leat_dataset *dataset, const uint64_t *pos
  * is made of it, and no one asks for its ids. Errors: those of leat_dataset_concat. */
 int leat_dataset_join(struct leat_dataset *const *datasets, size_t n, struct leat_dataset **out,
                       struct leat_error *error);
+/* The same with the named fields alone, as far as the data sets differ in others; ids are those of leat_dataset_concat.
+ * Errors: NOT_FOUND (one lacks a field), those of leat_dataset_concat. */
+int leat_dataset_join_fields(struct leat_dataset *const *datasets, size_t n, const char *const *fields, size_t n_fields,
+                             struct leat_dataset **out, struct leat_error *error);
 
 /* The steps that made a view, as JSON text (view.c): for a state, and for leat_dataset_view. NULL: it is no view, or
  * this is not known. Lives as long as the data set. */

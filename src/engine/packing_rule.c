@@ -34,11 +34,10 @@ static int find_field(const struct leat_dataset *documents, const char *name, si
 }
 
 /* A loss mask of the documents says something of each token. */
-static int compare_lengths(const struct leat_packing_rule *mask, const struct leat_dataset *documents,
-                           const uint64_t *tokens, struct leat_error *error)
+static int compare_lengths(const struct leat_dataset *documents, const uint64_t *tokens, struct leat_error *error)
 {
     uint64_t *has;
-    int rc = leat_dataset_lengths(documents, mask->field, &has, error);
+    int rc = leat_dataset_lengths(documents, leat_dataset_field(documents, names[LEAT_PACKED_LOSS_MASK]), &has, error);
     if (rc)
         return rc;
     for (uint64_t i = 0, n = leat_dataset_count(documents); !rc && i < n; i++)
@@ -73,9 +72,11 @@ uint64_t leat_packing_document_bytes(const struct leat_packing_rule *r)
 int leat_packing_lengths(struct leat_packing_rule *r, const struct leat_dataset *documents, uint64_t **out,
                          struct leat_error *error)
 {
-    int rc = leat_dataset_lengths(documents, r->field, out, error);
+    /* By name: those of one source of a mixture may stand in another order than those of all. */
+    const size_t field = leat_dataset_field(documents, r->fields[LEAT_PACKED_TOKENS].name);
+    int rc = leat_dataset_lengths(documents, field, out, error);
     if (!rc && r->mask)
-        rc = compare_lengths(r->mask, documents, *out, error);
+        rc = compare_lengths(documents, *out, error);
     const uint64_t n = leat_dataset_count(documents), around = (uint64_t)r->has_bos + r->has_eos;
     for (uint64_t i = 0; !rc && i < n; i++)
         r->longest = (*out)[i] * r->stored > r->longest ? (*out)[i] * r->stored : r->longest;

@@ -64,6 +64,13 @@ int leat_sources_check(const struct leat_sources *s, struct leat_error *error)
     return check_shares(s, error);
 }
 
+static bool has_field(const struct leat_dataset *d, const char *name)
+{
+    size_t n;
+    (void)leat_dataset_fields(d, &n);
+    return leat_dataset_field(d, name) < n;
+}
+
 int leat_sources_join(const struct leat_sources *s, struct leat_dataset **out, struct leat_error *error)
 {
     if (s->n == 1) {
@@ -75,7 +82,12 @@ int leat_sources_join(const struct leat_sources *s, struct leat_dataset **out, s
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a loader");
     for (uint32_t k = 0; k < s->n; k++)
         all[k] = s->at[k].dataset;
-    int rc = leat_dataset_join(all, s->n, out, error);
+    const struct leat_pack_options *pack = s->at->pack;
+    int rc = leat_dataset_join(all, s->n, out, pack ? NULL : error);
+    if (rc && pack) { /* documents that differ in what rows do not have, at most */
+        const char *taken[] = {pack->field, "loss_mask"};
+        rc = leat_dataset_join_fields(all, s->n, taken, 1 + has_field(*all, taken[1]), out, error);
+    }
     leat_free(all);
     return rc;
 }

@@ -154,3 +154,51 @@ class Drawn:
 
     def __iter__(self) -> Any:
         return iter(self.draws.permutation(N).tolist())
+
+
+@pytest.mark.parametrize("many", [20, MANY])
+def test_a_repeated_run_goes_on_from_a_state_of_the_run_that_decided(many: int) -> None:
+    run, states, rows = opened(), [], []
+    batches = iter(run)
+    for i in range(many):
+        run.set_batch_size(4 + i % 3)
+        rows.append(next(batches).ids.tolist())
+        states.append(json.loads(json.dumps(run.state_dict())))
+    run.set_batch_size(9, at=(1, 0))
+    rows += [batch.ids.tolist() for batch in batches] + [next(iter(run)).ids.tolist()]
+    again = opened(log=json.loads(json.dumps(run.log)))
+    for i in (many - 1, 0, many // 2, 0):
+        again.load_state_dict(states[i])
+        assert [batch.ids.tolist() for batch in again] == rows[i + 1 : -1]
+        assert next(iter(again)).ids.tolist() == rows[-1]
+        assert again.log == run.log
+    ranks = [opened(log=run.log, batch_size=2, rank=r, world_size=2) for r in (0, 1)]
+    for rank in ranks:
+        rank.load_state_dict(states[many // 2])
+    parts = zip(*ranks, strict=True)
+    assert [np.concatenate([part.ids[part.valid] for part in both]).tolist() for both in parts] == rows[
+        many // 2 + 1 : -1
+    ]
+    fewer, alone = opened(log=run.log[: many // 2]), opened()
+    for loader in (fewer, alone):
+        loader.load_state_dict(states[many // 2])
+    assert [batch.ids.tolist() for batch in fewer] == [batch.ids.tolist() for batch in alone]
+
+
+def test_a_loader_that_repeats_a_log_refuses_the_state_of_another_run() -> None:
+    run, other = opened(), opened()
+    for loader, size in ((run, 7), (other, 8)):
+        batches = iter(loader)
+        for _ in range(3):
+            next(batches)
+            loader.set_batch_size(size)
+    early = opened()
+    batches = iter(early)
+    for _ in range(5):
+        next(batches)
+    for state in (other.state_dict(), early.state_dict()):
+        again = opened(log=run.log)
+        before = again.state_dict()
+        with pytest.raises(leat.StateError, match="another run than the one whose log this loader repeats"):
+            again.load_state_dict(state)
+        assert again.state_dict() == before

@@ -462,3 +462,49 @@ def test_a_rank_without_rows_has_the_length_0(word: Any) -> None:
             assert len(loader) == rows == len(list(loader))
     with leat.Loader(mix, batch_size=4, tail="drop", framework="numpy") as loader:
         assert len(loader) == 0 == len(list(loader))
+
+
+SCHEMA = {"label": "int64", "tokens": leat.field("int32", (None,)), "loss_mask": leat.field("bool", (None,))}
+
+
+def test_documents_of_packed_sources_may_differ_in_what_their_rows_do_not_have(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    texts = [rng.integers(1, 500, n).astype(np.int32) for n in rng.integers(0, 9, 40)]
+    ragged = leat.Ragged(np.concatenate(texts), np.cumsum([0, *map(len, texts)]))
+    masks = leat.Ragged(ragged.values % 2 == 0, ragged.offsets)
+    fields = {"tokens": ragged, "loss_mask": masks}
+    with leat.Writer(tmp_path / "labelled.leat", SCHEMA, classes=["even", "odd"]) as w:
+        for i, text in enumerate(texts):
+            w.add(label=i % 2, tokens=text, loss_mask=text % 2 == 0)
+    labelled = leat.open(tmp_path / "labelled.leat").select(np.arange(40)[::-1][:30])
+    others = leat.from_arrays(loss_mask=masks, url=np.arange(40.0), tokens=ragged)
+    plain = leat.from_arrays(**fields)
+    parts = {"labelled": labelled, "others": others, "plain": plain, "more": others[5:20]}
+    names = list(parts)
+    for how in ("cut", "best_fit"):
+        rows = {name: leat.pack_rows(part, "tokens", 8, how=how, eos=501) for name, part in parts.items()}
+        mix = leat.Mix({name: (one, 0.25) for name, one in rows.items()}, unit="tokens", exhausted="redistribute")
+        begins = dict(zip(names, np.cumsum([0, *map(len, rows.values())]), strict=False))
+        offsets = dict(zip(names, (0, 40, 80, 120), strict=True))  # ids are those of leat.concat
+        seen = 0
+        for batch in leat.Loader(mix, 7, framework="numpy"):
+            for i, domain in zip(batch.ids[batch.valid], batch.domains, strict=False):
+                name, at = names[domain], batch.ids.tolist().index(i)
+                row = rows[name][int(i - begins[name])]
+                assert (batch["tokens"][at] == row["tokens"]).all()
+                assert (batch["loss_mask"][at] == row["loss_mask"]).all()
+                made = np.where(row["doc_ids"] < 0, -1, row["doc_ids"] + offsets[name])
+                assert (batch["doc_ids"][at] == made).all()
+                seen += 1
+        assert seen == len(mix) == sum(map(len, rows.values()))
+        assert [source.rows for source in mix.show().sources] == [len(one) for one in rows.values()]
+
+
+def test_packed_sources_have_documents_with_the_same_tokens_and_loss_masks() -> None:
+    plain = leat.from_arrays(tokens=np.arange(12).reshape(4, 3))
+    masked = leat.from_arrays(tokens=np.arange(12).reshape(4, 3), loss_mask=np.ones((4, 3), bool))
+    ragged = leat.from_arrays(tokens=leat.Ragged(np.arange(12), np.array([0, 5, 12])))
+    for other, said in ((masked, "'b' has 'loss_mask', 'a' does not"), (ragged, r"'tokens' is .*\(3,\).* in 'a' and")):
+        rows = {"a": (leat.pack_rows(plain, "tokens", 4), 0.5), "b": (leat.pack_rows(other, "tokens", 4), 0.5)}
+        with pytest.raises(ValueError, match=f"documents of the sources of a Mix have the same fields: {said}"):
+            leat.Mix(rows)

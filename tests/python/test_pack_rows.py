@@ -410,3 +410,9 @@ def test_an_empty_document_has_no_place_whatever_is_put_around_documents(how: st
         with leat.Loader(rows, 3, framework="numpy", tail="uneven", epochs=1) as loader:
             made = np.concatenate([np.asarray(b["tokens"]) for b in loader])
         assert np.array_equal(made, np.stack([r["tokens"] for r in rows]))
+
+
+def test_padding_without_a_token_is_refused() -> None:
+    documents = leat.from_arrays(tokens=np.arange(6).reshape(2, 3))
+    with pytest.raises(TypeError, match="fill is an integer, not None"):
+        leat.pack_rows(documents, "tokens", 4, fill=None)  # type: ignore[arg-type]

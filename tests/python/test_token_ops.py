@@ -365,3 +365,16 @@ def test_a_program_with_labels_is_the_same_from_its_text(tmp_path: Path) -> None
     ds = leat.from_arrays(tokens=np.arange(100, dtype=np.uint16).reshape(1, 100) % 120)
     batches = [next(iter(leat.Loader(ds, batch_size=1, framework="numpy", outputs=o))) for o in (outputs, again)]
     assert all((batches[0][k] == batches[1][k]).all() for k in ("tokens", "tokens.labels"))
+
+
+def test_an_operator_in_two_chains_hides_the_same_tokens_in_both() -> None:
+    ids = leat.from_arrays(tokens=np.random.default_rng(0).integers(0, 300, (20, 16)))
+    mask = leat.ops.MaskTokens(5, 300, p=0.5)
+    outputs = {"a": leat.Out("tokens", [mask]), "b": leat.Out("tokens", [mask, leat.ops.ToDtype("int32")])}
+    outputs["c"] = leat.Out("tokens", [leat.ops.MaskTokens(5, 300, p=0.5)])
+    read = leat.program_from_json(leat.program_to_json(outputs))
+    for asked in (outputs, {name: out for name, out in read.items() if "labels" not in name}, read):
+        batch = next(iter(leat.Loader(ids, 20, outputs=asked, framework="numpy")))
+        for what in ("", ".labels"):
+            assert (batch[f"a{what}"] == batch[f"b{what}"]).all()
+            assert (batch[f"a{what}"] != batch[f"c{what}"]).any()

@@ -81,6 +81,20 @@ MUTATIONS = [
         ("c:data/views",),
     ),
     Mutation(
+        "documents of packed sources have their tokens where those of the first one have them",
+        "src/engine/packing_rule.c",
+        "leat_dataset_field(documents, r->fields[LEAT_PACKED_TOKENS].name);",
+        "r->field;",
+        ("py:test_mix.py::test_documents_of_packed_sources_may_differ_in_what_their_rows_do_not_have",),
+    ),
+    Mutation(
+        "documents that are joined by some of their fields keep the meaning of their labels",
+        "src/data/join.c",
+        "(*out)->base->n_classes = 0;",
+        "(*out)->base->n_classes += 0;",
+        ("py:test_mix.py::test_documents_of_packed_sources_may_differ_in_what_their_rows_do_not_have",),
+    ),
+    Mutation(
         "a shorter data set is zipped with a longer one",
         "src/data/zip.c",
         "if (part->count == first->count)",

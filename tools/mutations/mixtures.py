@@ -4,6 +4,13 @@ from mutations import Mutation
 
 MUTATIONS = [
     Mutation(
+        "a repeated log is forgotten where a state of its run is loaded",
+        "python/leat/mixtures/decisions.py",
+        "        if self.repeats and not self.lost:\n",
+        "        if self.repeats and self.lost:\n",
+        ("py:test_long_logs.py::test_a_repeated_run_goes_on_from_a_state_of_the_run_that_decided",),
+    ),
+    Mutation(
         "smoothing gives a domain without a weight one",
         "python/leat/mixtures/doremi.py",
         "new + share * (w > 0) for w, new",

@@ -4,6 +4,13 @@ from mutations import Mutation
 
 MUTATIONS = [
     Mutation(
+        "an operator that makes labels draws anew in a second chain",
+        "python/leat/program.py",
+        "    if id(op) not in parts:\n",
+        "    if True:\n",
+        ("py:test_token_ops.py::test_an_operator_in_two_chains_hides_the_same_tokens_in_both",),
+    ),
+    Mutation(
         "a magnitude beyond the last bin is taken",
         "python/leat/ops/policies.py",
         "if self.magnitude >= self.num_magnitude_bins:",

@@ -303,7 +303,7 @@ def packed(
         raise ValueError(f"a field of tokens cannot be called {field!r}: that is the name of what packing adds")
     limits = np.iinfo(tokens.dtype if program is None else Chained(tokens, field, program).dtypes[field])
     for name, token in (("bos", bos), ("eos", eos), ("fill", fill)):
-        if token is not None:
+        if token is not None or name == "fill":
             check.integer(name, token, int(limits.min), int(limits.max) + 1)
     if program is not None and (bos is not None or eos is not None):
         raise ValueError("bos and eos do not go with a chain: its operators put their own (leat.ops.Lookup)")

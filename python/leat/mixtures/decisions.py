@@ -22,7 +22,7 @@ from .. import _leat
 from ..errors import RangeError, StateError
 from ..files import whole, writing
 from ..saved import part
-from .logs import Steps, is_entry
+from .logs import Steps, is_entry, with_shares
 
 Place = tuple[int, int]  #: epoch and step
 Entry = dict[str, Any]  #: of the loader's log
@@ -202,7 +202,8 @@ class Decisions:
             raise StateError(f"the state is damaged: 'later' cannot be {saved['later']!r:.60}")
 
     def complete(self, core: dict[str, Any], saved: Mapping[str, Any]) -> None:
-        """Gives a state of the library's back the decisions behind its position that it leaves out, if they are known.
+        """Gives a state of the library's back the decisions behind its position that it leaves out, if they are known,
+        and to one of a repeated run those that it had not made yet.
 
         Raises:
             StateError: they are those of another log.
@@ -220,6 +221,31 @@ class Decisions:
         if later:
             core["log"] = [*core["log"], *later]
             core.pop("later", None)
+        if self.repeats and not self.lost:
+            core["log"] = [*core["log"], *self._to_come(core["log"], (core["at"]["epoch"], core["at"]["row"]))]
+
+    def _to_come(self, log: list[Entry], at: Place) -> list[Entry]:
+        """The entries of the repeated log that a state at an epoch and row lacks, since its run made them later.
+
+        Raises:
+            StateError: it is of another run.
+        """
+
+        def decided(entries: list[Entry]) -> tuple[list[Entry], list[Entry]]:
+            made = [entry for entry in with_shares(entries) if entry["kind"] == "decide"]
+            behind = [(entry["epoch"], entry["row"]) >= at for entry in made].count(True)
+            return made[: len(made) - behind], made[len(made) - behind :]
+
+        own = self._whole()[1:]
+        (made, ahead), (its, its_ahead) = decided(own), decided(log)
+        known = made[max(len(made) - len(its), 0) :] if _hidden(log) else made  # a folded entry hides the first ones
+        other = its != known if ahead else not _hidden(log) and its[: len(made)] != made
+        if other or ahead[: len(its_ahead)] != its_ahead[: len(ahead)]:
+            raise StateError("the state is of another run than the one whose log this loader repeats: leave log= out")
+        numbers = [i for i, entry in enumerate(own) if entry["kind"] == "decide"]
+        n = len(made) + len(its_ahead)
+        rest = own[numbers[n - 1] + 1 if n else 0 :] if ahead[len(its_ahead) :] else []
+        return [e for e in rest if (e["epoch"], e["row"]) >= at and (e["kind"] == "decide" or e not in log)]
 
     def repeat(self, log: list[Entry]) -> None:
         """Begins with the log of another run, which the library has taken over."""

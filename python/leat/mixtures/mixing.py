@@ -194,6 +194,11 @@ class Mix(Mixed):
         for name, dataset in zip(self._names[1:], self._datasets[1:], strict=True):
             if (found := fields_of(dataset)) != first:
                 raise ValueError(_differing(self._names[0], first, name, found))
+        documents = _documents_of(self._datasets[0])
+        for name, dataset in zip(self._names[1:], self._datasets[1:], strict=True):
+            if (found := _documents_of(dataset)) != documents:
+                what = "documents of the sources of a Mix"
+                raise ValueError(_differing(self._names[0], documents, name, found, what))
         named = (f"source {name!r}" for name in self._names)
         compare("leat.Mix", zip(named, self._datasets, strict=True), self.tokenizers)
         for name, dataset, weight in zip(self._names, self._datasets, self._weights, strict=True):
@@ -504,18 +509,30 @@ def fields_of(dataset: Dataset) -> dict[str, Field]:
     return {name: field for name, field in dataset.schema.items() if not field.derived}
 
 
-def _differing(first: str, fields: Mapping[str, Field], second: str, others: Mapping[str, Field]) -> str:
+def _documents_of(dataset: Dataset) -> dict[str, Field]:
+    """The fields of the documents that its rows are packed of, as far as these take them."""
+    if not isinstance(dataset, PackedRows):
+        return {}
+    schema = dataset.documents.schema
+    return {name: schema[name] for name in (dataset.pack[0], "loss_mask") if name in schema}
+
+
+def _differing(
+    first: str,
+    fields: Mapping[str, Field],
+    second: str,
+    others: Mapping[str, Field],
+    what: str = "sources of a Mix",
+) -> str:
+    said = f"the {what} have the same fields"
     for name, field in fields.items():
         if name not in others:
-            return f"the sources of a Mix have the same fields: {first!r} has {name!r} ({field}), {second!r} does not"
+            return f"{said}: {first!r} has {name!r} ({field}), {second!r} does not"
         if others[name] != field:
-            return (
-                f"the sources of a Mix have the same fields: {name!r} is {field} in {first!r} and {others[name]} in "
-                f"{second!r}"
-            )
+            return f"{said}: {name!r} is {field} in {first!r} and {others[name]} in {second!r}"
     if more := [name for name in others if name not in fields]:
-        return f"the sources of a Mix have the same fields: {second!r} has {more[0]!r}, {first!r} does not"
-    return f"the sources of a Mix have the same fields, in the same order: those of {first!r} and {second!r} differ"
+        return f"{said}: {second!r} has {more[0]!r}, {first!r} does not"
+    return f"{said}, in the same order: those of {first!r} and {second!r} differ"
 
 
 def token_lengths(dataset: Dataset, name: str) -> np.ndarray[Any, np.dtype[np.int64]]:

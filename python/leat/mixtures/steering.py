@@ -277,7 +277,8 @@ class Mixture:
         """A state that is of these domains, if it has the algorithm's numbers."""
         names = needed(state, "names", list)
         if names != self._names:
-            raise StateError(f"the state is of a mixture of other domains: {', '.join(map(str, names))}")
+            theirs, mine = (f"{', '.join(map(str, those)):.300}" for those in (names, self._names))
+            raise StateError(f"the state is of a mixture of the domains {theirs}, and this one has, in order, {mine}")
         name = part(state, "algorithm", str)
         own = None if self.algorithm is None else type(self.algorithm).__name__
         if name == own:
