@@ -209,6 +209,18 @@ def _with_labels(entry: Entry, outputs: Outputs, parts: Parts) -> list[Entry]:
     if not makers or name in outputs:
         return [entry]
     i, op = makers[0], chain[makers[0]]
+    lacks = isinstance(op, ops.MaskTokens) or op._values.get("fill") is not None  # labels have -100 somewhere
+    for other in chain[i + 1 :]:
+        if isinstance(other, ops.Map):
+            raise ValueError(
+                f"{other!r:.60} follows {type(op).__name__} in output {entry.names[0]!r}, and would be called for its "
+                "labels, too: put it before"
+            )
+        if lacks and isinstance(other, ops.ToDtype) and str(other._values["dtype"]).startswith("u"):
+            raise ValueError(
+                f"{other!r:.60} follows {type(op).__name__} in output {entry.names[0]!r}, whose labels have -100, which "
+                "an unsigned type cannot hold: choose a signed one"
+            )
     if id(op) not in parts:
         drawn = op.name or f"{entry.names[0]}/{type(op).__name__}/0"
         parts[id(op)] = named(op, drawn), part_of(op, "labels", drawn)

@@ -107,8 +107,12 @@ LEAT_INLINE void spare_special(const struct mask_args *args, size_t size, const 
             most = ((const type *)tokens)[i] > most ? ((const type *)tokens)[i] : most;                                \
         return most >= (type)vocabulary;                                                                               \
     }
-LEAT_INLINE bool is_beyond(size_t size, const void *tokens, int64_t vocabulary)
+LEAT_INLINE bool is_beyond(enum leat_dtype dtype, const void *tokens, int64_t vocabulary)
 {
+    const size_t size = leat_dtype_width(dtype);
+    const bool is_signed = dtype == LEAT_I8 || dtype == LEAT_I16 || dtype == LEAT_I32; /* negative ones look large */
+    if (is_signed && vocabulary >> (8 * size - 1))
+        vocabulary = INT64_C(1) << (8 * size - 1);
     if (size < 8 && vocabulary >> 8 * size)
         return false;
     switch (size) {
@@ -294,7 +298,9 @@ LEAT_INLINE void mask_row(const struct tokens *t)
         }
         const uint16_t *tokens = t->dtype == LEAT_U16 ? src : shorter;
         bool is_short = small && (t->dtype == LEAT_U16 || (size > 2 && shorten(size, src, shorter)));
-        if (is_short ? is_beyond(2, tokens, args->vocabulary) : is_beyond(size, src, args->vocabulary)) {
+        const bool beyond = is_short ? is_beyond(LEAT_U16, tokens, args->vocabulary)
+                                     : is_beyond(t->dtype, src, args->vocabulary);
+        if (beyond) {
             look_beyond(t, src, first);
             is_short = false;
         }

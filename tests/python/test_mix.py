@@ -508,3 +508,9 @@ def test_packed_sources_have_documents_with_the_same_tokens_and_loss_masks() -> 
         rows = {"a": (leat.pack_rows(plain, "tokens", 4), 0.5), "b": (leat.pack_rows(other, "tokens", 4), 0.5)}
         with pytest.raises(ValueError, match=f"documents of the sources of a Mix have the same fields: {said}"):
             leat.Mix(rows)
+
+
+def test_sources_with_fields_in_another_order_are_refused_with_what_to_do() -> None:
+    a, b = leat.from_arrays(x=np.arange(4), y=np.arange(4)), leat.from_arrays(y=np.arange(4), x=np.arange(4))
+    with pytest.raises(ValueError, match=r"in the same order, and that of 'a' and 'b' differs: leat\.open\(path, fiel"):
+        leat.Mix({"a": (a, 0.5), "b": (b, 0.5)})

@@ -184,3 +184,27 @@ def test_what_does_not_go_together_is_refused(tmp_path: Path) -> None:
         leat.Loader(leat.pack_rows(ds, how="ragged", multiple=24), batch_tokens=8)
     with pytest.raises(ValueError, match="batch_tokens is 1 or above"):
         leat.Loader(rows, batch_tokens=0)
+
+
+def test_a_batch_stays_one_row_of_each_rank(tmp_path: Path) -> None:
+    rows = leat.pack_rows(write(tmp_path / "d.leat", [np.arange(5, dtype=np.uint16)] * 9), how="ragged")
+    refused = pytest.raises(ValueError, match="one row of each rank, of at most 10 tokens, not 3 rows")
+    with leat.Loader(rows, batch_tokens=10, framework="numpy", rank=0, world_size=1) as loader:
+        state = loader.state_dict()
+        with refused:
+            loader.set_batch_size(3)
+        with refused:
+            loader.set_batch_size(global_batch_size=3)
+        with refused:
+            loader.consumer(3)
+        assert loader.state_dict() == state
+        assert next(iter(loader.consumer(1)))["cu_seqlens"].tolist() == [0, 5, 10]
+        folder = tmp_path / "ports"
+        with leat.Port(loader, "p", folder=folder), leat.attach("p", 1, framework="numpy", folder=folder) as reader:
+            assert next(iter(reader))["cu_seqlens"].tolist() == [0, 5, 10]
+            with refused:
+                leat.attach("p", 3, framework="numpy", folder=folder)
+    with leat.Loader(rows, batch_tokens=10, framework="numpy", rank=1, world_size=3) as loader:
+        loader.set_batch_size(global_batch_size=3, at=(0, 1))
+        with refused:
+            loader.set_batch_size(global_batch_size=9, at=(0, 1))

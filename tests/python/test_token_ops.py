@@ -378,3 +378,46 @@ def test_an_operator_in_two_chains_hides_the_same_tokens_in_both() -> None:
         for what in ("", ".labels"):
             assert (batch[f"a{what}"] == batch[f"b{what}"]).all()
             assert (batch[f"a{what}"] != batch[f"c{what}"]).any()
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64"])
+@pytest.mark.parametrize("vocabulary", [100, 40_000, 70_000, 1 << 40])
+@pytest.mark.parametrize("wrong", [-1, -100])
+def test_a_negative_token_is_none_of_a_vocabulary(dtype: str, vocabulary: int, wrong: int) -> None:
+    tokens = np.full((1, 300), 7, dtype)
+    mask = leat.ops.MaskTokens(5, vocabulary)
+    assert leat.apply({"tokens": [mask]}, {"tokens": tokens})["tokens"].shape == (1, 300)
+    tokens[0, 299] = np.iinfo(dtype).min if wrong == -100 else wrong
+    with pytest.raises(ValueError, match=f"token {tokens[0, 299]} at place 299 is none of a vocabulary of {vocabulary}"):
+        leat.apply({"tokens": [mask]}, {"tokens": tokens})
+
+
+def plus_one(tokens: Any) -> Any:
+    return tokens + 1
+
+
+def test_tokens_that_a_function_makes_are_masked_with_their_labels() -> None:
+    ids = leat.from_arrays(tokens=np.random.default_rng(0).integers(0, 300, (20, 16)))
+    outputs = {"tokens": [leat.ops.Map(plus_one), leat.ops.MaskTokens(5, 400, p=0.5)], "raw": leat.Out("tokens", [])}
+    batch = next(iter(leat.Loader(ids, 20, outputs=outputs, framework="numpy")))
+    chosen = batch["tokens.labels"] != -100
+    assert 100 < chosen.sum() < 220
+    assert (batch["tokens.labels"] == batch["raw"] + 1)[chosen].all()
+    assert (batch["tokens"] == batch["raw"] + 1)[~chosen].all() and (batch["tokens"] == 5)[chosen].sum() > 60
+    outputs["tokens"] = [leat.ops.Map(plus_one), leat.ops.SpanCorruption(399, density=0.5)]
+    batch = next(iter(leat.Loader(ids, 20, outputs=outputs, framework="numpy")))
+    assert sorted(np.concatenate([batch["tokens"], batch["tokens.labels"]], axis=1)[0].tolist())[:16] == sorted(
+        (batch["raw"][0] + 1).tolist()
+    )
+
+
+def test_what_would_spoil_labels_is_refused() -> None:
+    mask, spans = leat.ops.MaskTokens(5, 300), leat.ops.SpanCorruption(299, fill=0)
+    ids = leat.from_arrays(tokens=np.arange(64).reshape(4, 16))
+    for op in (mask, spans):
+        with pytest.raises(ValueError, match="whose labels have -100, which an unsigned type cannot hold"):
+            leat.Loader(ids, 2, outputs={"tokens": [op, leat.ops.ToDtype("uint16")]})
+        with pytest.raises(ValueError, match=r"follows .* and would be called for its labels, too: put it before"):
+            leat.Loader(ids, 2, outputs={"tokens": [op, leat.ops.Map(plus_one)]})
+    plain = {"tokens": [leat.ops.SpanCorruption(299), leat.ops.ToDtype("uint16")]}
+    assert next(iter(leat.Loader(ids, 2, outputs=plain, framework="numpy")))["tokens.labels"].dtype == np.uint16

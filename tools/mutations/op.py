@@ -4,6 +4,13 @@ from mutations import Mutation
 
 MUTATIONS = [
     Mutation(
+        "negative tokens of a narrow type pass for tokens of a large vocabulary",
+        "src/op/op_mask_tokens.c",
+        "    if (is_signed && vocabulary >> (8 * size - 1))\n",
+        "    if (is_signed && false)\n",
+        ("py:test_token_ops.py::test_a_negative_token_is_none_of_a_vocabulary",),
+    ),
+    Mutation(
         "what becomes of a random token is drawn by the number that chose it",
         "src/op/op_mask_tokens.c",
         "const uint64_t random_key = leat_key_mix(t->key, 1);",

@@ -187,7 +187,7 @@ class Compiler:
 
     def _named(self, op: Operator) -> Operator:
         if id(op) not in self.clones:
-            self.clones[id(op)] = named(op, self.names[id(op)])
+            self.clones[id(op)] = named(op, op.name or self.names[id(op)])
         return self.clones[id(op)]
 
     def _cut(self, output: str, source: str, chain: list[Operator]) -> Mapped:

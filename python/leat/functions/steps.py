@@ -104,7 +104,9 @@ class NativeStep:
         return step
 
     def _compile(self) -> None:
-        program, functions = compiled_program({self.output: Out(self.source, self.operators)})
+        text, functions = compiled_program({self.output: Out(self.source, self.operators)})
+        found = json.loads(text)  # labels are another output, which has a step of its own
+        program = json.dumps({**found, "outputs": {self.output: found["outputs"][self.output]}})
         self.chain = _leat.Chain(to_raw({self.source: replace(self.takes, role=None, pairs=())})[0], program, functions)
 
     @property

@@ -86,6 +86,13 @@ class Form:
         card = self.card
         return value if card is None else _mapped(card.card.move, value)
 
+    def check_rows(self, rows: int) -> None:
+        """Refuses batches of several rows of a rank, if a row holds the sequences of a batch."""
+        if self.length is not None and rows != 1:
+            raise ValueError(
+                f"a batch of batch_tokens is one row of each rank, of at most {self.length} tokens, not {rows} rows"
+            )
+
     def become_numpy(self) -> None:
         """Before the first batch: values are arrays, whatever the framework was."""
         self.framework, self.tensor, self.small = "numpy", None, np.asarray

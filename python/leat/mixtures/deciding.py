@@ -25,6 +25,7 @@ class Steering:
     world_size: int
     _core: _leat.Loader
     _decisions: Decisions
+    _form: Any
     _global: int
     _log_dir: str | None
     _mixture: Mixture | None
@@ -99,6 +100,7 @@ class Steering:
         if len(sizes) != 1:
             raise TypeError("set_batch_size takes batch_size (rows per rank) or global_batch_size (rows of all ranks)")
         rows = sizes[0][1] * (1 if sizes[0][0] == "global_batch_size" else self.world_size)
+        self._form.check_rows(-(-rows // self.world_size))
         self._core.set_global_batch_size(rows, *((-1, -1) if at is None else check.place(at)))
         self._global = rows
         self._decided()

@@ -192,7 +192,7 @@ class Mix(Mixed):
     def _check_sources(self) -> None:
         first = fields_of(self._datasets[0])
         for name, dataset in zip(self._names[1:], self._datasets[1:], strict=True):
-            if (found := fields_of(dataset)) != first:
+            if list((found := fields_of(dataset)).items()) != list(first.items()):
                 raise ValueError(_differing(self._names[0], first, name, found))
         documents = _documents_of(self._datasets[0])
         for name, dataset in zip(self._names[1:], self._datasets[1:], strict=True):
@@ -532,7 +532,10 @@ def _differing(
             return f"{said}: {name!r} is {field} in {first!r} and {others[name]} in {second!r}"
     if more := [name for name in others if name not in fields]:
         return f"{said}: {second!r} has {more[0]!r}, {first!r} does not"
-    return f"{said}, in the same order: those of {first!r} and {second!r} differ"
+    return (
+        f"{said}, in the same order, and that of {first!r} and {second!r} differs: leat.open(path, fields=[...]) takes "
+        "them in the order that it is given"
+    )
 
 
 def token_lengths(dataset: Dataset, name: str) -> np.ndarray[Any, np.dtype[np.int64]]:

@@ -192,6 +192,7 @@ class Attached(Reader):
         self.rank, self.world_size, distributed = place
         self._tail = tail
         self._form = form_of(self.about, framework)
+        self._form.check_rows(self.batch_size)
         self._yields = yields or told.get("yields", "dict")
         self._core = core
         self._next, self._peek = core.next, core.peek
