@@ -218,8 +218,8 @@ def _with_labels(entry: Entry, outputs: Outputs, parts: Parts) -> list[Entry]:
             )
         if lacks and isinstance(other, ops.ToDtype) and str(other._values["dtype"]).startswith("u"):
             raise ValueError(
-                f"{other!r:.60} follows {type(op).__name__} in output {entry.names[0]!r}, whose labels have -100, which "
-                "an unsigned type cannot hold: choose a signed one"
+                f"{other!r:.60} follows {type(op).__name__} in output {entry.names[0]!r}, whose labels have -100, "
+                "which an unsigned type cannot hold: choose a signed one"
             )
     if id(op) not in parts:
         drawn = op.name or f"{entry.names[0]}/{type(op).__name__}/0"
@@ -325,14 +325,14 @@ def described_program(outputs: Outputs) -> str:
     return _text(listed, operators, found)
 
 
-def instance_names(outputs: Outputs) -> dict[int, str]:
+def instance_names(found: Iterable[Entry]) -> dict[int, str]:
     """The instance of each operator, by its id(): `name`, or else output, type, and ordinal of the type in that chain.
     For an operator in several chains these are from the alphabetically first output. A tuple counts by its first
     output.
     """
     best: dict[int, tuple[bytes, str]] = {}
     operators: dict[int, ops.Operator] = {}
-    for entry in entries(outputs):
+    for entry in found:
         output = entry.names[0]
         seen: dict[type[ops.Operator], int] = {}
         for op in entry.chain:

@@ -298,8 +298,8 @@ LEAT_INLINE void mask_row(const struct tokens *t)
         }
         const uint16_t *tokens = t->dtype == LEAT_U16 ? src : shorter;
         bool is_short = small && (t->dtype == LEAT_U16 || (size > 2 && shorten(size, src, shorter)));
-        const bool beyond = is_short ? is_beyond(LEAT_U16, tokens, args->vocabulary)
-                                     : is_beyond(t->dtype, src, args->vocabulary);
+        const bool beyond =
+            is_short ? is_beyond(LEAT_U16, tokens, args->vocabulary) : is_beyond(t->dtype, src, args->vocabulary);
         if (beyond) {
             look_beyond(t, src, first);
             is_short = false;

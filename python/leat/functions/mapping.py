@@ -116,19 +116,20 @@ class Compiler:
         key: int,
     ) -> None:
         self.fields, self.framework, self.first, self.key = fields, framework, first, key
-        self.names = instance_names(outputs)
+        self._entries = entries(outputs)  # which have operators of their own
+        self.names = instance_names(self._entries)
         self.clones: dict[int, Operator] = {}
         self.core: dict[str | tuple[str, ...], Out] = {}  #: outputs of the engine
         self.prefixes: dict[tuple[Any, ...], str] = {}
         self.mapped: list[Mapped] = []
-        self.order = [name for entry in entries(outputs) for name in entry.outputs]
+        self.order = [name for entry in self._entries for name in entry.outputs]
         try:
-            self._compile(outputs)
+            self._compile()
         finally:
             keyed.set_key(None)  # functions were called here
 
-    def _compile(self, outputs: Outputs) -> None:
-        for entry in entries(outputs):
+    def _compile(self) -> None:
+        for entry in self._entries:
             operators = [self._named(op) for op in entry.chain]
             function = next((op for op in operators if isinstance(op, Map)), None)
             if function is None:
@@ -148,7 +149,7 @@ class Compiler:
         """Whether a function takes batches as a whole."""
         return any(len(o.phases) > 1 for o in self.mapped)
 
-    def compiled(self, outputs: Outputs) -> tuple[str, list[tuple[int, bool, object]]]:
+    def compiled(self) -> tuple[str, list[tuple[int, bool, object]]]:
         """The program as the library takes it, with calls for the functions. Notes for each output which of the
         engine's outputs it is made of.
         """
@@ -158,7 +159,7 @@ class Compiler:
         mapped = {o.cut.entry.names[0] if o.cut else o.name: o for o in self.mapped}
         numbers: dict[str, int] = {}  # of the outputs that functions take
         n = 0
-        for entry in entries(outputs):
+        for entry in self._entries:
             name = entry.names[0]
             if name not in mapped:
                 found[name] = core[name]
@@ -187,7 +188,7 @@ class Compiler:
 
     def _named(self, op: Operator) -> Operator:
         if id(op) not in self.clones:
-            self.clones[id(op)] = named(op, op.name or self.names[id(op)])
+            self.clones[id(op)] = named(op, self.names[id(op)])
         return self.clones[id(op)]
 
     def _cut(self, output: str, source: str, chain: list[Operator]) -> Mapped:

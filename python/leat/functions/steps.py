@@ -106,7 +106,9 @@ class NativeStep:
     def _compile(self) -> None:
         text, functions = compiled_program({self.output: Out(self.source, self.operators)})
         found = json.loads(text)  # labels are another output, which has a step of its own
-        program = json.dumps({**found, "outputs": {self.output: found["outputs"][self.output]}})
+        own = found["outputs"][self.output]
+        found |= {"operators": {key: found["operators"][key] for key in own["chain"]}, "outputs": {self.output: own}}
+        program = json.dumps(found)
         self.chain = _leat.Chain(to_raw({self.source: replace(self.takes, role=None, pairs=())})[0], program, functions)
 
     @property

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import _leat
 from ..data.dataset import Dataset
+from ..data.packing import PackedRows
 from ..ops import Map
 from ..program import (
     NO_OUTPUTS,
@@ -62,7 +63,7 @@ def program_of(outputs: Outputs | None, dataset: Any, form: Form, seed: int, in_
         program, functions = compiled_program(outputs)
         return Program({"program": program, "functions": functions})
     form.order = compiler.order
-    program, functions = compiler.compiled(outputs)
+    program, functions = compiler.compiled()
     memfd = 1
     return Program(
         {"program": program, "functions": functions, "executor": _leat.Executor(), "region": memfd}, compiler
@@ -90,7 +91,8 @@ def _first_stored(dataset: Any, name: str) -> tuple[Any, int]:
         )
     if not isinstance(dataset, Dataset):
         dataset = next(source for source in dataset.datasets if len(source))
-    return dataset.stored(0, name), int(dataset[:1].ids[0])
+    ids = dataset.ids if isinstance(dataset, PackedRows) else dataset[:1].ids  # packed rows have no views
+    return dataset.stored(0, name), int(ids[0])
 
 
 def described(outputs: Outputs | None) -> str:
