@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import _leat, check
 from ..data.dataset import Dataset
@@ -14,6 +14,9 @@ from .decisions import Decisions
 from .logs import log_of
 from .schedule import Schedule
 from .steering import Mixture
+
+if TYPE_CHECKING:
+    from ..loading.batch import Form
 
 TEXTS = 16 << 20  #: characters of lists in `loader.log`
 
@@ -25,7 +28,7 @@ class Steering:
     world_size: int
     _core: _leat.Loader
     _decisions: Decisions
-    _form: Any
+    _form: Form
     _global: int
     _log_dir: str | None
     _mixture: Mixture | None
