@@ -380,8 +380,11 @@ class Loader(Planning):
             raise ValueError("a loader whose epochs are decided as they begin has no further consumers")
         places = check.choice("start", start, {"here": 0, "beginning": 1})
         batch_size = check.integer("batch_size", batch_size, 1)
-        self._form.check_rows(batch_size)
+        self._check_rows(batch_size)
         return Consumer(self, self._core.consumer(batch_size, bool(places)), batch_size)
+
+    def _check_rows(self, rows: int) -> None:
+        self._form.check_rows(rows)
 
     def stats(self) -> dict[str, Any]:
         """Statistics since the loader was opened: samples and bytes per second, time per operator, bytes in use and

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from .. import _leat, check
 from ..data.dataset import Dataset
@@ -15,9 +15,6 @@ from .logs import log_of
 from .schedule import Schedule
 from .steering import Mixture
 
-if TYPE_CHECKING:
-    from ..loading.batch import Form
-
 TEXTS = 16 << 20  #: characters of lists in `loader.log`
 
 
@@ -26,9 +23,9 @@ class Steering:
 
     dataset: Any
     world_size: int
+    _check_rows: Callable[[int], None]
     _core: _leat.Loader
     _decisions: Decisions
-    _form: Form
     _global: int
     _log_dir: str | None
     _mixture: Mixture | None
@@ -103,7 +100,7 @@ class Steering:
         if len(sizes) != 1:
             raise TypeError("set_batch_size takes batch_size (rows per rank) or global_batch_size (rows of all ranks)")
         rows = sizes[0][1] * (1 if sizes[0][0] == "global_batch_size" else self.world_size)
-        self._form.check_rows(-(-rows // self.world_size))
+        self._check_rows(-(-rows // self.world_size))
         self._core.set_global_batch_size(rows, *((-1, -1) if at is None else check.place(at)))
         self._global = rows
         self._decided()
