@@ -30,26 +30,38 @@ static int find(const json_t *value, const char *const *names, int n)
     return -1;
 }
 
+/* The part of a run's order that its state has the hash of, at most. NULL: the state says all of the order. */
+static const char *not_there(const json_t *sources, const json_t *source)
+{
+    if (json_is_object(sources) || json_array_size(sources) > 1)
+        return "several sources";
+    if (json_object_get(source, "packed_length"))
+        return "packed rows";
+    if (json_object_get(source, "groups"))
+        return "batches by size";
+    if (json_object_get(source, "members_hash"))
+        return "groups of samples";
+    const char *order = json_string_value(json_object_get(source, "order"));
+    return order && !strcmp(order, "weighted") ? "weights" : NULL;
+}
+
 static bool read_order(const struct cli_command *command, const char *path, const json_t *state,
                        struct leat_loader_options *options)
 {
     static const char *const names[] = {"sequential", "shuffled", "blocks", "weighted", "list"};
     const json_t *sources = json_object_get(json_object_get(state, "order"), "sources"),
                  *source = json_array_get(sources, 0);
-    const int order = find(json_object_get(source, "order"), names, 5);
-    if (order < 0)
-        return refuse(command, path, "it names no order");
-    const bool packed = json_object_get(source, "packed_length");
-    if (json_array_size(sources) != 1 || order == LEAT_ORDER_WEIGHTED || packed) {
+    const char *what = not_there(sources, source);
+    if (what) {
         cli_say(command,
                 "%s is of a run with %s, which do not stand in the state. Replay it in the program that has them: "
                 "loader.batch_at().",
-                path,
-                packed                         ? "packed rows"
-                : order == LEAT_ORDER_WEIGHTED ? "weights"
-                                               : "several sources");
+                path, what);
         return false;
     }
+    const int order = find(json_object_get(source, "order"), names, 5);
+    if (order < 0)
+        return refuse(command, path, "it names no order");
     options->order = (enum leat_order)order;
     options->block_rows = cli_whole(source, "block_rows");
     options->block_window = cli_whole(source, "block_window");

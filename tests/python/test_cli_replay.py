@@ -233,3 +233,21 @@ def test_a_sheet_is_drawn_where_it_has_room_and_else_the_rest_is_written(tmp_pat
         assert np.load(out / "clip.npy").shape == (rows, 3, 8, 8, 3)
         assert "clip" in json.loads((out / "batch.json").read_text())["outputs"]
         assert (out / "clip.png").exists() == drawn
+
+
+def test_a_run_whose_order_stands_in_its_program_alone_is_told_by_its_kind(tmp_path: Path) -> None:
+    with leat.Writer(tmp_path / "a.leat", {"tokens": leat.field("int32", (None,)), "k": "int64"}) as w:
+        for i in range(120):
+            w.add(tokens=np.arange(i % 5 + 1, dtype=np.int32), k=i % 40)
+    ds = leat.open(tmp_path / "a.leat")
+    loaders = {
+        "batches by size": leat.Loader(ds, batch_tokens=20),
+        "batches by size,": leat.Loader(ds, batch_cost=20, cost="tokens.length"),
+        "groups of samples": leat.Loader(leat.one_of(ds, by="k"), 4),
+        "weights": leat.Loader(ds, 4, sampler=leat.Weighted(np.ones(120), 8)),
+        "several sources": leat.Loader(leat.Mix.inferred(ds, "k"), 4),
+    }
+    for kind, loader in loaders.items():
+        (tmp_path / "state.json").write_text(json.dumps(loader.state_dict()))
+        said = command("replay", tmp_path / "state.json", tmp_path / "a.leat", "--out", tmp_path / "out", code=2).stderr
+        assert f"is of a run with {kind.rstrip(',')}, which do not stand in the state" in said
