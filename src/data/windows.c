@@ -141,6 +141,8 @@ static int put_at_hand(const struct windows *w, const size_t *fields, size_t n_f
                 leat_ref_resolve(&ref, &of);
                 value = ref.source->v->in_memory ? ref.source->v->in_memory(ref.source, of, ref.sample, &bytes) : NULL;
             }
+            if (fields[f] == CUT && bytes != w->lengths[parts[i].record] * w->element)
+                value = NULL; /* the record is a window itself, of a longer value */
             if (value)
                 rc = put(w, fields[f], &parts[i], value, bytes, out, f, i, error);
             else

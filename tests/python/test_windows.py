@@ -339,3 +339,38 @@ def test_what_makes_no_windows_is_refused(call: Any, error: type[Exception], tex
     fields = {"s": leat.field("int64", (None,)), "begin": leat.field("int64", (None,)), "name": "str"}
     with pytest.raises(error, match=text):
         call(leat.from_arrays(fields, s=part, begin=part, n=np.zeros(1), name=name))
+
+
+@pytest.mark.parametrize("kind", ["arrays", "file", "source"])
+def test_windows_of_windows_are_parts_of_these(tmp_path: Path, kind: str) -> None:
+    values = [np.arange(20, dtype=np.int16), np.arange(100, 107, dtype=np.int16)]
+    if kind == "arrays":
+        ds = leat.from_arrays(s=leat.Ragged(np.concatenate(values), np.array([0, 20, 27])))
+    elif kind == "source":
+        ds = leat.from_source(Listed(values))
+    else:
+        with leat.Writer(tmp_path / "a.leat", Listed.fields) as w:
+            for value in values:
+                w.add(s=value)
+        ds = leat.open(tmp_path / "a.leat")
+    outer = leat.windows(ds, "s", 6, 4)
+    inner = leat.windows(outer, "s", 2)
+    expected = [x["s"][i : i + 2].tolist() for x in outer for i in range(0, len(x["s"]), 2)]
+    assert [sample["s"].tolist() for sample in inner] == expected and len(expected) == 19
+    batches = leat.Loader(inner, 4, framework="numpy")
+    assert [x.tolist() for batch in batches for x in batch["s"].unbind()][:19] == expected
+    zipped = leat.windows(leat.zip(a=outer), "a.s", 2)
+    assert [sample["a.s"].tolist() for sample in zipped] == expected
+
+
+class Listed:
+    fields = {"s": leat.field("int16", (None,))}
+
+    def __init__(self, values: list[Any]) -> None:
+        self.values = values
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def read(self, positions: Any) -> dict[str, Any]:
+        return {"s": [self.values[i] for i in positions]}

@@ -4,6 +4,13 @@ from mutations import Mutation
 
 MUTATIONS = [
     Mutation(
+        "a window of a window is cut from the whole value in memory",
+        "src/data/windows.c",
+        "if (fields[f] == CUT && bytes != w->lengths[parts[i].record] * w->element)",
+        "if (fields[f] == CUT && !bytes)",
+        ("py:test_windows.py::test_windows_of_windows_are_parts_of_these",),
+    ),
+    Mutation(
         "chunks that are decoded again and again are decoded for each batch",
         "src/data/chunks.c",
         "            atomic_fetch_add_explicit(&c->again, 1, memory_order_relaxed);\n",
