@@ -333,7 +333,7 @@ def test_a_state_of_another_mixture_leaves_a_loader_where_it_is() -> None:
     ds = numbers()
     parts = {name: (ds.select(np.arange(k, N, 2)), 0.5) for k, name in enumerate(("d0", "other"))}
     loader = opened(leat.Mix(parts))
-    with pytest.raises(leat.StateError, match="of other domains"):
+    with pytest.raises(leat.StateError, match="of the domains d0, d1, and this one has, in order, d0, other"):
         loader.load_state_dict(state)
     first = next(iter(loader))
     assert (first.epoch, first.step) == (0, 0)

@@ -514,3 +514,14 @@ def test_sources_with_fields_in_another_order_are_refused_with_what_to_do() -> N
     a, b = leat.from_arrays(x=np.arange(4), y=np.arange(4)), leat.from_arrays(y=np.arange(4), x=np.arange(4))
     with pytest.raises(ValueError, match=r"in the same order, and that of 'a' and 'b' differs: leat\.open\(path, fiel"):
         leat.Mix({"a": (a, 0.5), "b": (b, 0.5)})
+
+
+def test_a_schedule_of_steps_says_which_size_its_run_was_opened_with() -> None:
+    ds = leat.from_arrays(x=np.arange(300))
+    mix = leat.Mix({"a": (ds[:100], 0.9), "b": (ds[100:], 0.1)}, exhausted="repeat")
+    schedule = leat.Schedule([(0, mix), (10, mix.with_weights({"a": 0.1, "b": 0.9}))])
+    state = leat.Loader(schedule, 10).state_dict()
+    with pytest.raises(leat.StateError, match=r"opened with 10 rows .* this loader with 20: open it with global"):
+        leat.Loader(schedule, 20).load_state_dict(state)
+    leat.Loader(schedule, 5, rank=0, world_size=2).load_state_dict(state)
+    leat.Loader(leat.Schedule([(0, mix)]), 20).load_state_dict(leat.Loader(leat.Schedule([(0, mix)]), 10).state_dict())

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from ..errors import StateError
 from ..feedback.table import Array
 from ..mixtures.logs import is_within, lists_elsewhere, place_of
+from ..mixtures.schedule import Schedule
 from ..saved import check_whole, counted, damage_is_said, pair, part, plain
 from .iteration import Taking
 from .samplers import LIST, positions_of
@@ -151,6 +152,15 @@ class Stateful(Taking):
                 raise StateError(
                     f"the state is of stage {stage} of the {stages} of a pipeline, which reads no batches and knows no "
                     "position: load that of the first stage, as rank 0 has it"
+                )
+        if isinstance(self.dataset, Schedule) and self.dataset.counts == "steps" and len(self.dataset.points) > 1:
+            size = state["log"][0]["global_batch"]
+            if size != self._opened_global:
+                raise StateError(
+                    f"the points of this schedule count steps, and the run was opened with {size} rows of all ranks a "
+                    f"step, this loader with {self._opened_global}: open it with global_batch_size={size}, which "
+                    "set_batch_size may change then. leat.Schedule(..., counts='rows') is for runs that resume with "
+                    "another size"
                 )
         take_counters = prepared_counters(state, self._counters, (self.rank, self.world_size))
         besides = {name: part(state, name) for name in ("mixture", "decisions")}
