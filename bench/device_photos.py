@@ -13,7 +13,8 @@ blocking, and pin their batches; so does this file. It writes a line for each wa
     decoded        photos that leat's card has decoded, of all in the measured seconds: it may have begun on others
 
 Ways whose name ends in "alone" are a loader without a model: photos in the decode-fast form by the card, and by one
-core, which copies nothing; JPEGs as they came by the card; and pixels that lie in memory, which are only collected and copied.
+core, which copies nothing; JPEGs as they came by the card; and pixels that lie in memory, which are only collected and
+copied.
 
 A way that needs what is absent is named, with the reason. --without-card: tiny, on the processor, to try this file.
 """

@@ -79,7 +79,9 @@ def test_photos_in_the_fast_form_are_decoded_there_bit_for_bit(
 
 
 @pytest.mark.parametrize("index", [True, False])
-def test_jpegs_travel_as_they_are_coded_where_their_index_is_known_and_else_blocks_that_are_few_bytes(driver: Path, tmp_path: Path, index: bool) -> None:
+def test_jpegs_travel_coded_where_their_index_is_known_and_else_as_blocks_or_pixels(
+    driver: Path, tmp_path: Path, index: bool
+) -> None:
     from PIL import Image
 
     turned = Image.Exif()
