@@ -30,7 +30,7 @@ FACES = {"cli", "python", "examples"}
 OF_EXTENSION = ("worker/worker.h", "engine/interrupt.h", "format/names.h", "io/paths.h")
 
 PYTHON = [
-    {"_leat", "check", "closing", "errors", "files", "importing", "lightning", "ranks", "saved"},
+    {"_leat", "check", "closing", "errors", "files", "importing", "lightning", "ranks", "saved", "skipping"},
     {"data", "text"},
     {"functions", "genes", "ops", "program", "presets"},
     {"workers"},

@@ -109,6 +109,11 @@ LEAT_API uint64_t leat_positions_hash(const int64_t *positions, uint64_t n);
 /* The position at which leat_loader_start would begin: an epoch, and whether it lies within it. */
 LEAT_API int leat_loader_next_start(const struct leat_loader *loader, uint64_t *epoch, bool *within,
                                     struct leat_error *error);
+/* The state, as leat_loader_state gives it, of a run of this loader that comes to a step, with the decisions made so
+ * far: to go on where something else counted to. Errors: RANGE (no such step), UNSUPPORTED (within an epoch without
+ * in_order), NOMEM, CLOSED, FORKED. */
+LEAT_API int leat_loader_state_at(const struct leat_loader *loader, const struct leat_step *at, char **json,
+                                  struct leat_error *error);
 
 /* ---- selections -------------------------------------------------------------------------------------------------- */
 

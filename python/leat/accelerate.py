@@ -20,6 +20,7 @@ import functools
 import importlib
 import inspect
 import io
+import json
 import os
 import sys
 import warnings
@@ -33,6 +34,7 @@ from torch.utils.data import BatchSampler
 
 from .errors import StateError
 from .files import whole
+from .loading.loader import Loader
 from .torch.dataloader import DataLoader
 from .torch.state import VERSION, checked
 
@@ -417,11 +419,40 @@ class _Options:
         self.batch_sampler = getattr(old, "batch_sampler", None)
 
 
+@functools.cache
+def _saving() -> Any:
+    """The kind of callback that has the state of a Trainer's :class:`leat.Loader` in ``trainer_state.json``."""
+    module: Any = importlib.import_module("transformers.trainer_callback")
+
+    class LeatLoader(module.TrainerCallback, module.ExportableState):  # type: ignore[misc]
+        loader: Any = None
+
+        def on_train_begin(self, args: Any, state: Any, control: Any, **given: Any) -> None:
+            loader = given.get("train_dataloader")
+            self.loader = loader if isinstance(loader, Loader) else None
+            saved = state.stateful_callbacks.get(type(self).__name__, {}).get("attributes", {}).get("loader")
+            if self.loader is not None and saved and not args.ignore_data_skip:
+                self.loader.load_state_dict(saved)
+
+        def state(self) -> dict[str, Any]:
+            found = None
+            if self.loader is not None:
+                found = self.loader.state_dict()
+                try:
+                    json.dumps(found)
+                except TypeError as e:
+                    raise StateError(f"what a sampler says of itself is no JSON, as Trainer saves it: {e}") from None
+            return {"args": {}, "attributes": {"loader": found}}
+
+    return LeatLoader
+
+
 class TrainerMixin:
     """Hugging Face Trainer with leat's engine: put it before Trainer, and change nothing else.
 
     All loaders that the Trainer makes, of training, evaluation and prediction, keep their samplers, collator and
-    arguments.
+    arguments. A :class:`leat.Loader` in the place of a data set is the loader, and its state is a part of checkpoints;
+    so is that of one which a ``get_train_dataloader`` of the user's gives.
 
     Attributes:
         loader_options: arguments of leat.DataLoader for these loaders, as ``{"num_workers": "auto", "reseed": True}``.
@@ -434,11 +465,28 @@ class TrainerMixin:
 
     loader_options: dict[str, Any] = {}
 
+    callback_handler: Any
+    train_dataset: Any
+    eval_dataset: Any
+
+    def train(self, *args: Any, **kwargs: Any) -> Any:
+        if not any(isinstance(each, _saving()) for each in self.callback_handler.callbacks):
+            self.callback_handler.add_callback(_saving())
+        return super().train(*args, **kwargs)  # type: ignore[misc]
+
     def get_train_dataloader(self) -> Any:
+        if isinstance(self.train_dataset, Loader):
+            return self.train_dataset
         return use_engine(super().get_train_dataloader(), **self.loader_options)  # type: ignore[misc]
 
-    def get_eval_dataloader(self, *args: Any, **kwargs: Any) -> Any:
-        return use_engine(super().get_eval_dataloader(*args, **kwargs), **self.loader_options)  # type: ignore[misc]
+    def get_eval_dataloader(self, eval_dataset: Any = None) -> Any:
+        given = self.eval_dataset if eval_dataset is None else eval_dataset
+        given = self.eval_dataset[given] if isinstance(given, str) else given
+        if isinstance(given, Loader):
+            return given
+        return use_engine(super().get_eval_dataloader(eval_dataset), **self.loader_options)  # type: ignore[misc]
 
-    def get_test_dataloader(self, *args: Any, **kwargs: Any) -> Any:
-        return use_engine(super().get_test_dataloader(*args, **kwargs), **self.loader_options)  # type: ignore[misc]
+    def get_test_dataloader(self, test_dataset: Any) -> Any:
+        if isinstance(test_dataset, Loader):
+            return test_dataset
+        return use_engine(super().get_test_dataloader(test_dataset), **self.loader_options)  # type: ignore[misc]

@@ -125,6 +125,16 @@ static PyObject *loader_next_start(PyObject *self, PyObject *none)
     return ok ? Py_BuildValue("KO", (unsigned long long)epoch, within ? Py_True : Py_False) : NULL;
 }
 
+static PyObject *loader_state_at(PyObject *self, PyObject *args)
+{
+    struct loader *l = (struct loader *)self;
+    unsigned long long epoch, step;
+    if (!PyArg_ParseTuple(args, "KK:state_at", &epoch, &step))
+        return NULL;
+    const struct leat_step at = {epoch, step};
+    PY_READER_TEXT(&l->reader, leat_loader_state_at(l->handle, &at, &json, &error));
+}
+
 /* set_global_batch_size(rows of all ranks, epoch and step, or -1 and -1: from the first batch not handed out) */
 static PyObject *loader_set_global_batch_size(PyObject *self, PyObject *args)
 {
@@ -360,6 +370,7 @@ static PyMethodDef loader_methods[] = {
     {"decide_rows", loader_decide_rows, METH_VARARGS,
      "decide_rows(epoch, step, rows, positions): -1: from the next epoch; rows: 0 as opened, 1 listed, 2 selected"},
     {"know_list", loader_know_list, METH_O, "know_list(int64 positions): for the next load_state"},
+    {"state_at", loader_state_at, METH_VARARGS, "state_at(epoch, step): the state of a run that comes to it"},
     {"next_start", loader_next_start, METH_NOARGS, "next_start(): the epoch that begins next, and whether within it"},
     {"set_global_batch_size", loader_set_global_batch_size, METH_VARARGS,
      "set_global_batch_size(rows, epoch, step): -1, -1: from the next batch"},

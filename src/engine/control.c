@@ -332,6 +332,24 @@ int leat_loader_state(const struct leat_loader *l, char **json, struct leat_erro
     return rc;
 }
 
+int leat_loader_state_at(const struct leat_loader *l, const struct leat_step *at, char **json, struct leat_error *error)
+{
+    struct leat_position to = {at->epoch, 0};
+    *json = NULL;
+    int rc = leat_loader_enter(l, error);
+    if (rc)
+        return rc;
+    if (at->step && l->delivery->numbers_rows)
+        rc = leat_fail(error, LEAT_E_UNSUPPORTED,
+                       "without in_order only a state that was saved says which rows were handed out");
+    else if (at->step)
+        rc = find_step(l, at, "the state is", &to, error);
+    if (!rc)
+        rc = l->delivery->state(l, to, json, error);
+    leat_engine_unlock();
+    return rc;
+}
+
 int leat_loader_log(const struct leat_loader *l, uint64_t first, char **json, struct leat_error *error)
 {
     *json = NULL;

@@ -32,13 +32,13 @@ HOW = ["trainer", "torch", "leat", "mixin"]
 
 
 def skip_if_missing(how: str) -> str:
-    if how in ("leat", "mixin") and not available("leat"):
+    if how in ("leat", "mixin", "loader") and not available("leat"):
         pytest.skip("leat has no DataLoader yet")
     return how
 
 
 def engine(how: str) -> str:
-    return {"trainer": "torch", "mixin": "leat"}.get(how, how)
+    return {"trainer": "torch", "mixin": "leat", "loader": "leat"}.get(how, how)
 
 
 @pytest.fixture(params=HOW)
@@ -137,7 +137,7 @@ def test_a_loader_that_the_user_does_not_prepare_resumes_by_its_seed(trainer: An
 # --- two ranks -------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module", params=HOW)
+@pytest.fixture(scope="module", params=[*HOW, "loader"])
 def two(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     how = skip_if_missing(request.param)
     found = run_ranks("trainer_ranks.py", how, tmp_path_factory.mktemp("trainer"))

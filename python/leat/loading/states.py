@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from ..errors import StateError
+from ..errors import StateError, UnsupportedError
 from ..feedback.table import Array
 from ..mixtures.logs import is_within, lists_elsewhere, place_of
 from ..mixtures.schedule import Schedule
@@ -107,6 +107,24 @@ class Stateful(Taking):
         self._resuming = self._sampler is not None and is_within(found)
         self._loaded = self._unspent = True
         self._moved = False
+
+    def _begin_at(self, step: int) -> None:
+        """Makes the next iteration begin with that batch of its epoch, as if the state had been taken there. A position
+        within the epoch that was loaded stays.
+
+        Raises:
+            leat.UnsupportedError: what was decided meanwhile decides about the batch, too.
+        """
+        epoch, within = self._core.next_start()
+        if within or not step:
+            return
+        if self._feedback is not None or (self._mixture is not None and self._mixture.algorithm is not None):
+            raise UnsupportedError(
+                "which rows a batch has follows from what was reported of those before: load_state_dict() goes on"
+            )
+        if self._sampler is not None:
+            self._read_sampler()
+        self.load_state_dict(counted(json.loads(self._core.state_at(epoch, step))))
 
     def _leave_epoch(self) -> None:
         """Makes the epoch begin next that follows the one of the loaded state, if that was taken within it."""

@@ -139,6 +139,44 @@ static void expect_next(struct leat_loader *loader, uint64_t epoch, uint64_t ste
     leat_batch_free(b);
 }
 
+TEST(the_state_of_a_step_is_the_one_that_a_run_has_there)
+{
+    struct leat_dataset *dataset = test_dataset("steps", 105, false);
+    struct leat_loader_options options = test_options(10);
+    struct leat_error error;
+    char *told, *json;
+    options.order = LEAT_ORDER_SHUFFLED;
+    struct leat_loader *a = test_loader(dataset, &options), *other = test_loader(dataset, &options);
+    uint64_t iteration = test_start(a);
+    for (uint64_t step = 0; step < 11; step++) {
+        const struct leat_step at = {0, step};
+        assert_ok(leat_loader_state(a, &json, &error));
+        assert_ok(leat_loader_state_at(other, &at, &told, &error)); /* which has read nothing */
+        assert_string_equal(told, json);
+        leat_free(told);
+        leat_free(json);
+        leat_batch_free(test_next(a, iteration));
+    }
+    const struct leat_step ahead = {7, 3}, none = {7, 11};
+    assert_ok(leat_loader_state_at(a, &ahead, &json, &error));
+    assert_ok(leat_loader_load_state(a, json, &error));
+    leat_free(json);
+    expect_next(a, 7, 3);
+    assert_int_equal(leat_loader_state_at(a, &none, &json, &error), LEAT_E_RANGE);
+    assert_null(json);
+    leat_loader_close(other);
+    options.in_order = false;
+    other = test_loader(dataset, &options);
+    assert_int_equal(leat_loader_state_at(other, &ahead, &json, &error), LEAT_E_UNSUPPORTED);
+    assert_ok(leat_loader_state_at(other, &(struct leat_step){7, 0}, &json, &error));
+    assert_ok(leat_loader_load_state(other, json, &error));
+    leat_free(json);
+    expect_next(other, 7, 0);
+    leat_loader_close(other);
+    leat_loader_close(a);
+    leat_dataset_release(dataset);
+}
+
 TEST(a_state_after_the_last_batch_means_the_next_epoch)
 {
     struct leat_dataset *dataset = test_dataset("last", 100, false);

@@ -13,6 +13,8 @@ from frameworks_support import Line, Numbers, engine_of, ids, leave, loader_clas
 from torch.utils.data import Dataset
 from transformers import Trainer, TrainingArguments
 
+import leat
+
 
 class Model(torch.nn.Module):
     """Fits a line, and keeps the ids of every batch that it has been trained on."""
@@ -58,8 +60,19 @@ def overriding(kind: str) -> type[Trainer]:
     return Overriding
 
 
+class OfLoader(Trainer):  # type: ignore[misc]
+    """A Trainer whose user gives it a leat.Loader, which has its rank from torch.distributed."""
+
+    def get_train_dataloader(self) -> Any:
+        samples = [self.train_dataset[i] for i in range(len(self.train_dataset))]
+        data = leat.from_arrays(**{name: torch.stack([s[name] for s in samples]) for name in samples[0]})
+        return leat.Loader(data, self._train_batch_size, shuffle=True)
+
+
 def trainer_class(how: str) -> type[Trainer]:
     """By name: Trainer itself, one with a method written for that loader, and one with leat's mixin."""
+    if how == "loader":
+        return OfLoader
     if how == "trainer":
         return Trainer  # type: ignore[no-any-return]
     if how == "mixin":
