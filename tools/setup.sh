@@ -115,7 +115,7 @@ if [ "$level" = shards ]; then
     # The frameworks whose trainings run in the tests, beside the PyTorch that is there: they may not bring another one.
     .venv/bin/python -c 'import importlib.metadata as m; print("torch==" + m.version("torch"))' >.venv/constraints.txt
     pip_install frameworks --constraint .venv/constraints.txt 'lightning>=2.6' 'accelerate>=1.12' 'transformers>=5' \
-        'torchdata>=0.11'
+        'torchdata>=0.11' 'keras>=3.6' 'pytorch-ignite>=0.5'
     pip_install nvrtc 'nvidia-cuda-nvrtc-cu12>=12.8' # it compiles for cards, and needs none
 fi
 over() { # over NAME: the environment .venv-NAME lies over .venv: it sees the packages there and replaces none of these

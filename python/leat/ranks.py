@@ -43,7 +43,13 @@ def find(rank: int | None, world_size: int | None) -> tuple[int, int, bool]:
     elif dist := distributed():
         found = (dist.get_rank(), dist.get_world_size(), True)
     else:
-        found = (_environment("RANK") or 0, _environment("WORLD_SIZE") or 1, False)
+        number, count = _environment("RANK"), _environment("WORLD_SIZE") or 1
+        if number is None and count > 1:  # every process would have the rows of rank 0
+            raise ValueError(
+                f"the environment variable WORLD_SIZE is {count}, and RANK is not set: set it, too, or say rank and "
+                "world_size (0 and 1 of a process by itself)"
+            )
+        found = (number or 0, count, False)
     if not 0 <= found[0] < found[1] < 1 << 31:
         raise ValueError(f"rank {found[0]} of {found[1]}: ranks are numbered from 0 to world_size - 1")
     return found

@@ -233,7 +233,8 @@ static int take_lock(struct leat_place *p, const char *name, struct leat_error *
             if (access(p->address.sun_path, F_OK))
                 return say_no_socket(LEAT_E_EXISTS, name, p->lock_path, error);
             return leat_fail(error, rc,
-                             "a port \"%s\" is open already: choose another name, or end it with leat port stop %s",
+                             "a port \"%s\" is open already: close it, end it with leat port stop %s, or choose "
+                             "another name",
                              name, name);
         }
         /* A process that left a moment ago has removed the name that was opened here. */

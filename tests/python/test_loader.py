@@ -876,6 +876,16 @@ def test_ranks_come_from_the_environment(records: Path, monkeypatch: pytest.Monk
     assert (made.rank, made.world_size) == (1, 3) and next(iter(made)).ids.tolist() == [2, 3]
 
 
+def test_a_world_without_a_rank_is_an_error(records: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RANK", raising=False)
+    monkeypatch.setenv("WORLD_SIZE", "3")
+    with pytest.raises(ValueError, match=r"WORLD_SIZE is 3, and RANK is not set: set it, too, or say rank and world_s"):
+        loader(records, 2)
+    assert loader(records, 2, rank=0, world_size=1).world_size == 1
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    assert loader(records, 2).world_size == 1
+
+
 def test_tuples_are_yielded_in_the_order_of_outputs(records: Path) -> None:
     for x, label in loader(records, 10, outputs={"x": [], "label": []}, yields="tuple"):
         assert x.shape == (10, 3) and label.shape == (10,)

@@ -79,7 +79,7 @@ def test_states_of_other_data_and_orders_are_refused(good: None, folder: Path, t
 
 def test_the_name_of_a_port_that_is_open_is_refused_to_another_one(good: None, server: Server, folder: Path) -> None:
     for _ in range(3):
-        with numbers(64, 8) as loader, pytest.raises(leat.ExistsError, match='port "p" is open already.*stop p'):
+        with numbers(64, 8) as loader, pytest.raises(leat.ExistsError, match='"p" is open already: close it.*stop p'):
             leat.Port(loader, "p", folder=folder)
     assert [(p["pid"], p["alive"]) for p in leat.ports.ls(folder)] == [(server.process.pid, True)]
 

@@ -1,6 +1,7 @@
 /* Memory that runs out at any point, values that fit no budget, positions at the edges of epochs. */
 #include "../allocations.h"
 #include "engine/loader.h"
+#include "leat/feedback.h"
 #include "support.h"
 
 /* ---- the n-th allocation fails --------------------------------------------------------------- */
