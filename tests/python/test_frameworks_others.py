@@ -1,5 +1,5 @@
-"""Keras and Ignite, which take what can be iterated over, train on a leat.Loader and resume with the very next batch, as
-docs/frameworks.md says.
+"""Keras and Ignite, which take what can be iterated over, train on a leat.Loader and resume with the very next batch.
+docs/frameworks.md says how.
 """
 
 from __future__ import annotations
