@@ -1,7 +1,8 @@
-"""Accelerate's ``skip_first_batches`` of a :class:`leat.Loader`, which Hugging Face Trainer calls as it resumes.
+"""Accelerate's ``skip_first_batches`` of a :class:`leat.Loader` and of a reader of a port, which Hugging Face Trainer
+calls as it resumes.
 
-Accelerate makes a new DataLoader of the given one's parts. A :class:`leat.Loader` has none, and need not read what is
-skipped: a state of that batch is loaded.
+Accelerate makes a new DataLoader of the given one's parts. These have none, and need not read what is skipped: a state
+of that batch is loaded.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ _MODULE, _NAME = "accelerate.data_loader", "skip_first_batches"
 
 
 def is_here() -> bool:
-    """Whether Accelerate is imported: then its function takes a :class:`leat.Loader`. Loaders call this as they open,
-    and as their length is asked for, which Trainer does before it skips.
+    """Whether Accelerate is imported: then its function takes them. They call this as they open, and as their length
+    is asked for, which Trainer does before it skips.
     """
     if _MODULE not in sys.modules:
         return False

@@ -118,6 +118,28 @@ def test_a_state_that_was_loaded_counts_in_place_of_the_number(skip: Any) -> Non
     assert epoch(skip(other, 6)) == epoch(batches)
 
 
+@pytest.mark.parametrize("place", [(0, 1), (1, 2)])
+def test_a_reader_of_a_port_skips(skip: Any, tmp_path: Path, place: tuple[int, int]) -> None:
+    def reader() -> Any:
+        return leat.attach("p", 3, folder=tmp_path, rank=place[0], world_size=place[1], start="beginning")
+
+    with leat.Loader(data(), 5, shuffle=True) as served, leat.Port(served, "p", folder=tmp_path):
+        whole = reader()
+        epochs = [epoch(whole) for _ in range(3)]
+        other = reader()
+        other.set_epoch(0)
+        assert epoch(skip(other, 2)) == epochs[0][2:]
+        rest = skip(other, len(epochs[0]) - 1)
+        rest.set_epoch(2)
+        assert epoch(rest) == epochs[2][-1:]
+        whole.set_epoch(1)
+        batches = iter(whole)
+        for _ in range(3):
+            next(batches)
+        other.load_state_dict(whole.state_dict())
+        assert epoch(skip(other, 1)) == epochs[1][3:]
+
+
 def test_what_only_a_state_tells_is_said(skip: Any) -> None:
     with pytest.raises(leat.UnsupportedError, match="only a state that was saved says which rows"):
         epoch(skip(MAKE["shuffled"](in_order=False), 2))

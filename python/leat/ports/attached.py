@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .. import _leat, check, ranks
+from .. import _leat, check, ranks, skipping
 from ..closing import finalize
 from ..data.schema import Field, sparse
 from ..device.card import card_of
@@ -184,6 +184,7 @@ class Attached(Reader):
         options: dict[str, Any],
         there: on_card.OnCard | None,
     ) -> None:
+        skipping.is_here()
         self._key = options["key"]
         self.name = name  #: of the port
         self.about: dict[str, Any] = json.loads(core.about())  #: the port's description of itself
@@ -227,6 +228,17 @@ class Attached(Reader):
         self._agreement.begin(self._core.epoch())
         self._loaded = False
         return Pass(self, self._core.start())
+
+    def _begin_at(self, step: int) -> None:
+        """As of a loader: the next iteration begins with that batch of its epoch, unless a position within it was
+        loaded.
+        """
+        if not step or (self._loaded and self.state_dict()["at"]["row"]):
+            return
+        self._core.start()  # which says the epoch
+        state = self.state_dict()
+        row = step * self.batch_size * self.world_size
+        self.load_state_dict({**state, "at": {**state["at"], "row": row}, "step": step})
 
     def _take(self, number: int) -> Any:
         self._agreement.check()

@@ -57,7 +57,7 @@ KERNEL_FUNCTION void photo_columns(struct leat_photo_args a)
     for (u32 i = share.first; i < 8 * photo->blocks; i += share.step) {
         u32 block = i / 8;
         const u32 c = i % 8;
-        struct columns_block s;
+        struct columns_block s = {{0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0, 0}, share.data, 0, 0, 0, 0};
         s.at = ((const struct leat_card_block *)(share.scratch + photo->blocks_at))[block];
         const u8 *const coefficients = share.scratch + photo->coefficients_at + 128 * (u64)block;
         const struct leat_card_plane *plane = photo_plane(photo, &block);
@@ -65,10 +65,9 @@ KERNEL_FUNCTION void photo_columns(struct leat_photo_args a)
         u32 row = (y / plane->v - photo->mcu_y) * photo->rows_per_mcu + y % plane->v;
         for (const struct leat_card_plane *before = photo->plane; before < plane; before++)
             row += before->v;
-        s.mask = s.sign = s.a = s.b = 0;
         if (!coded) {
             s.row = ((const struct leat_card_row *)share.scratch)[row];
-            s.data = share.data + s.row.begin;
+            s.data += s.row.begin;
         }
         if (!coded && s.at.mask_bytes) {
             s.mask = photo_bits(s.data + s.row.mask, 8 * s.at.mask) & photo_low(8 * s.at.mask_bytes);

@@ -169,7 +169,8 @@ KERNEL_FUNCTION void photo_scan(struct leat_photo_args a)
     const struct photo_share s = photo_share_of(&a);
     const struct leat_card_photo *photo = s.photo;
     const u32 starts = photo->form == LEAT_CARD_CODED ? photo->n_starts : 0,
-              before = starts * sizeof(struct leat_card_start) + photo->n_tables * sizeof(struct leat_card_codes);
+              before =
+                  (u32)(starts * sizeof(struct leat_card_start) + photo->n_tables * sizeof(struct leat_card_codes));
     for (u32 i = s.first; i < starts; i += s.step) {
         const struct leat_card_start *const start = (const struct leat_card_start *)s.data + i;
         const u32 end = photo->mcu_y + photo->n_rows / photo->rows_per_mcu;
