@@ -39,7 +39,7 @@ SHARDS = {
     "torch": Shard(
         "PyTorch's side of every comparison, and the frameworks",
         [["extras", "torch"]],
-        r"^src/(engine|plan|worker)/|^python/leat/(torch|workers|loading|functions|accelerate|lightning)|^python/src/"
+        r"^src/(engine|plan|worker)/|^python/leat/(torch|workers|loading|functions|accelerate|lightning|skipping)|^python/src/"
         rf"|^tests/(python|golden)/|{CHECKS}",
     ),
     "parallel": Shard(

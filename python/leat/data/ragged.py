@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import UnsupportedError
+
 
 class Ragged:
     """Rows of different lengths.
@@ -109,11 +111,13 @@ class Ragged:
         return out
 
     def to_nested(self) -> Any:
-        """A nested tensor of PyTorch (layout ``torch.jagged``) over the same values."""
+        """A nested tensor of PyTorch (layout ``torch.jagged``) over the same values; of PyTorch 2.4 and newer."""
         if isinstance(self.values, np.ndarray):
             raise TypeError("nested tensors are PyTorch's: open the Loader with framework='torch'")
         import torch
 
+        if not hasattr(torch.nested, "nested_tensor_from_jagged"):
+            raise UnsupportedError(f"nested tensors over values need PyTorch 2.4, and this is {torch.__version__}")
         return torch.nested.nested_tensor_from_jagged(self.values, self.offsets)
 
     def _map(self, function: Any) -> Ragged:
