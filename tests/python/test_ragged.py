@@ -83,6 +83,12 @@ def test_a_nested_tensor_has_the_same_rows() -> None:
     assert [t.tolist() for t in nested.unbind()] == [[1, 2, 3], [4]]
 
 
+def test_a_pytorch_without_nested_tensors_over_values_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(torch.nested, "nested_tensor_from_jagged")
+    with pytest.raises(leat.UnsupportedError, match="need PyTorch 2.4, and this is 2"):
+        ragged([[1, 2, 3], [4]], "torch").to_nested()
+
+
 @pytest.mark.parametrize("key", ["a", [0, 1], 1.0, None])
 def test_what_is_neither_row_nor_slice_is_a_type_error(key: object) -> None:
     with pytest.raises(TypeError, match="row or by a slice"):

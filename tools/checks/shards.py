@@ -39,8 +39,8 @@ SHARDS = {
     "torch": Shard(
         "PyTorch's side of every comparison, and the frameworks",
         [["extras", "torch"]],
-        r"^src/(engine|plan|worker)/|^python/leat/(torch|workers|loading|functions|accelerate|lightning|skipping)|^python/src/"
-        rf"|^tests/(python|golden)/|{CHECKS}",
+        r"^src/(engine|plan|worker)/|^python/leat/(torch|workers|loading|functions|accelerate|lightning|skipping)"
+        rf"|^python/src/|^tests/(python|golden)/|{CHECKS}",
     ),
     "parallel": Shard(
         "trainings in parallel over more than data: DeepSpeed's pipelines, in an environment of their own",
