@@ -84,6 +84,7 @@ def test_a_nested_tensor_has_the_same_rows() -> None:
 
 
 def test_a_pytorch_without_nested_tensors_over_values_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
     monkeypatch.delattr(torch.nested, "nested_tensor_from_jagged")
     with pytest.raises(leat.UnsupportedError, match="need PyTorch 2.4, and this is 2"):
         ragged([[1, 2, 3], [4]], "torch").to_nested()
