@@ -431,7 +431,8 @@ def _saving() -> Any:
             loader = given.get("train_dataloader")
             self.loader = loader if isinstance(loader, Loader) else None
             saved = state.stateful_callbacks.get(type(self).__name__, {}).get("attributes", {}).get("loader")
-            if self.loader is not None and saved and not args.ignore_data_skip:
+            resumes = state.global_step > 0  # a new run, or one tried again, has the state as this run left it
+            if self.loader is not None and saved and resumes and not args.ignore_data_skip:
                 self.loader.load_state_dict(saved)
 
         def state(self) -> dict[str, Any]:

@@ -52,7 +52,7 @@ class Rest:
         self.loader, self.begins = loader, begins
 
     def __iter__(self) -> Iterator[Any]:
-        if self.begins >= len(self.loader):
+        if self.begins >= len(self.loader) and not self.loader._is_within():
             self.loader.set_epoch(self.loader.epoch + 1)
             return iter(())
         self.loader._begin_at(self.begins)

@@ -118,6 +118,20 @@ def test_a_state_that_was_loaded_counts_in_place_of_the_number(skip: Any) -> Non
     assert epoch(skip(other, 6)) == epoch(batches)
 
 
+def test_a_state_that_was_loaded_counts_beyond_the_length_too(skip: Any) -> None:
+    loader = MAKE["in order"]()
+    batches = iter(loader)
+    next(batches)
+    loader.set_batch_size(8)
+    epoch(batches)
+    batches = iter(loader)
+    next(batches)
+    other = MAKE["in order"]()
+    other.load_state_dict(loader.state_dict())
+    assert len(other) == 5
+    assert epoch(skip(other, 8)) == epoch(batches)
+
+
 @pytest.mark.parametrize("place", [(0, 1), (1, 2)])
 def test_a_reader_of_a_port_skips(skip: Any, tmp_path: Path, place: tuple[int, int]) -> None:
     def reader() -> Any:
@@ -240,6 +254,16 @@ def test_a_sampler_that_json_does_not_hold_is_said(trainer: Any, tmp_path: Path)
     )
     with pytest.raises(leat.StateError, match="what a sampler says of itself is no JSON, as Trainer saves it"):
         made.train()
+
+
+def test_a_second_training_begins_anew(trainer: Any, tmp_path: Path) -> None:
+    """A run that Trainer tries again with `auto_find_batch_size` is one, too."""
+    made = trainer.trainer_class("mixin")(
+        trainer.Model(), trainer.arguments(tmp_path, max_steps=3), train_dataset=MAKE["shuffled"]()
+    )
+    made.train()
+    made.train()
+    assert made.model.seen[3:] == made.model.seen[:3] == epoch(MAKE["shuffled"]())[:3]
 
 
 def test_gradients_are_accumulated_over_whole_rounds(trainer: Any, tmp_path: Path) -> None:

@@ -108,6 +108,11 @@ class Stateful(Taking):
         self._loaded = self._unspent = True
         self._moved = False
 
+    def _is_within(self) -> bool:
+        """Whether the next iteration begins within an epoch, where a state was loaded."""
+        within: bool = self._core.next_start()[1]
+        return within
+
     def _begin_at(self, step: int) -> None:
         """Makes the next iteration begin with that batch of its epoch, as if the state had been taken there. A position
         within the epoch that was loaded stays.

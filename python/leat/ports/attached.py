@@ -229,11 +229,14 @@ class Attached(Reader):
         self._loaded = False
         return Pass(self, self._core.start())
 
+    def _is_within(self) -> bool:
+        return self._loaded and bool(self.state_dict()["at"]["row"])
+
     def _begin_at(self, step: int) -> None:
         """As of a loader: the next iteration begins with that batch of its epoch, unless a position within it was
         loaded.
         """
-        if not step or (self._loaded and self.state_dict()["at"]["row"]):
+        if not step or self._is_within():
             return
         self._core.start()  # which says the epoch
         state = self.state_dict()
