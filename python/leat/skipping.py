@@ -37,7 +37,7 @@ def install() -> None:
         if isinstance(dataloader, Rest):
             return Rest(dataloader.loader, dataloader.begins + num_batches)
         if hasattr(dataloader, "_begin_at"):
-            return Rest(dataloader, num_batches)
+            return Rest(dataloader, max(num_batches, 0))
         return original(dataloader, num_batches)
 
     for module in list(sys.modules.values()):
