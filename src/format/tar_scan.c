@@ -173,7 +173,7 @@ static int take_text(struct leat_tar_scan *s, struct leat_error *error)
     s->passes = (LEAT_TAR_BLOCK - s->text_size % LEAT_TAR_BLOCK) % LEAT_TAR_BLOCK;
     if (type == 'x' || type == 'g')
         return take_pax(s, type == 'g' ? &s->all : &s->next, error);
-    const uint8_t *nul = s->text_size ? memchr(s->text, 0, (size_t)s->text_size) : NULL;
+    const uint8_t *nul = memchr(s->text, 0, (size_t)s->text_size);
     if (type == 'K') /* the target of a link, which is no file */
         return LEAT_OK;
     return say_name(s, &s->next, s->text, nul ? (size_t)(nul - s->text) : (size_t)s->text_size, error);
@@ -270,7 +270,7 @@ static int take_header(struct leat_tar_scan *s, struct leat_error *error)
         s->text_size = size;
         s->text_taken = 0;
         s->text_header = header;
-        if (size && !leat_grow(&s->text, &s->text_room, (size_t)size, 1))
+        if (!leat_grow(&s->text, &s->text_room, (size_t)size + 1, 1)) /* an empty one has a place, too */
             return no_memory(s, error);
         return size ? LEAT_OK : take_text(s, error);
     }
