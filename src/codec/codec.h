@@ -49,6 +49,7 @@ struct leat_value_info {
     uint8_t kind;      /* a number of the codec's for its formats; 0: unknown */
     bool deep;         /* has more than 8 bits a sample: a probe alone says so */
     uint8_t health;    /* enum leat_health */
+    bool unverified;   /* ... GOOD by a record alone: with LEAT_RECHECK_NEVER nobody looks at the bytes */
     uint8_t form;      /* enum leat_form */
     uint32_t original; /* FAST, RAW: bytes of the value as it came */
     uint32_t

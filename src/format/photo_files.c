@@ -166,6 +166,7 @@ static uint8_t health(const struct leat_photo_files *p, uint64_t sample)
 void leat_photo_files_describe(struct leat_photo_files *p, uint64_t sample, struct leat_value_info *info)
 {
     info->health = health(p, sample);
+    info->unverified = p->recheck == LEAT_RECHECK_NEVER;
     leat_folder_rows_describe(p->rows, sample, info);
 }
 

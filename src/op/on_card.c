@@ -4,8 +4,9 @@
  * (codec/jpeg/card_plan.h).
  *
  *     the decode-fast form    its rows travel as they are stored
- *     a JPEG as it came       its coded bytes travel, if it is known to be whole and has a row index; or it is
- *                             entropy-decoded here, and its blocks travel; unless its pixels are fewer bytes
+ *     a JPEG as it came       its coded bytes travel, if it is known to be whole, has a row index, and they are not
+ *                             more than the result's values; or it is entropy-decoded here, and its blocks travel,
+ *                             if they are not more bytes than its pixels
  *     all else                is decoded here, and its pixels travel; so is what makes no sense, whose error is then
  *                             that of any other row
  */
@@ -130,9 +131,10 @@ static bool pack_photo(const struct leat_compiled *c, struct leat_stage_work *wo
     if (!frame || !wanted(c, work, row, frame->width, frame->height, &view) ||
         leat_card_plan_box(frame, &view, &to->photo, &mcus, NULL))
         return false;
-    /* whole: it is scanned now, which finds its rows, or was once, and its index was kept */
-    const bool whole = row->scan_to_end || (row->info.health == LEAT_HEALTH_GOOD && row->info.rows_length),
-               coded = whole && travels_coded(frame, &mcus, &to->photo, row->length),
+    /* whole: it is scanned now, which finds its rows, or was once, its index was kept, and these are the same bytes:
+     * damage that the card alone could find is too late for a policy, and would come again with the batch */
+    const bool kept = row->info.health == LEAT_HEALTH_GOOD && row->info.rows_length && !row->info.unverified;
+    const bool coded = (row->scan_to_end || kept) && travels_coded(frame, &mcus, &to->photo, row->length),
                blocks = travels_as_blocks(frame, &mcus, &to->photo, row->length);
     if ((!coded && !blocks) || (!work->packer && !(work->packer = leat_card_packer_new())) ||
         !leat_decoder_blocks(work->decoder, &source))

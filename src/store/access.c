@@ -488,6 +488,7 @@ int leat_store_extents(struct leat_source *source, size_t field, const uint64_t 
     for (size_t i = 0; i < n; i++) {
         extents[i].verify = s->recheck == LEAT_RECHECK_ALWAYS ||
                             (s->recheck == LEAT_RECHECK_FIRST && !(read && bit_get(read, samples[i])));
+        extents[i].info.unverified = s->recheck == LEAT_RECHECK_NEVER;
         if (fine && bit_get(fine, samples[i]))
             extents[i].info.health = LEAT_HEALTH_GOOD;
         if (broken && bit_get(broken, samples[i]))

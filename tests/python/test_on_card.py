@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import json
+import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -276,6 +277,38 @@ def test_broken_photos_follow_the_policy(driver: Path, tmp_path: Path) -> None:
         for found, wanted in zip(
             leat.Loader(ds, 6, **options, device="cuda"), leat.Loader(ds, 6, **options), strict=True
         ):
+            same(found, wanted)
+
+
+@pytest.mark.parametrize("where", ["file", "folder"])
+def test_photos_that_are_damaged_and_never_verified_follow_the_policy(driver: Path, tmp_path: Path, where: str) -> None:
+    photos = [save(noise(120, 160 + i, 3), "JPEG", quality=80) for i in range(8)]
+    chain = [ops.Decode(), ops.Resize((100, 100)), ops.Normalize(MEAN, STD)]
+    index_dir = {"index_dir": tmp_path / "indexes"} if where == "folder" else {}
+    if where == "file":
+        path = bad = tmp_path / "p.leat"
+        with leat.Writer(path, {"image": "image"}) as w:
+            for photo in photos:
+                w.add(image=photo)
+    else:
+        path, bad = tmp_path / "folder", tmp_path / "folder" / "a" / "3.jpg"
+        bad.parent.mkdir(parents=True)
+        for i, photo in enumerate(photos):
+            (bad.parent / f"{i}.jpg").write_bytes(photo)
+        list(leat.Loader(leat.open(path, **index_dir), 4, outputs={"image": chain}, epochs=1))
+        gc.collect()
+        assert list((tmp_path / "indexes").iterdir())  # written as the data set goes
+    times, content = bad.stat(), bytearray(bad.read_bytes())
+    middle = content.index(photos[3]) + len(photos[3]) // 2
+    content[middle : middle + 60] = b"\xff\xd9" * 30
+    bad.write_bytes(content)
+    os.utime(bad, ns=(times.st_atime_ns, times.st_mtime_ns))
+    ds = leat.open(path, recheck="never", **index_dir)
+    for on_error in ("skip", "substitute"):
+        options: dict[str, Any] = {"outputs": {"image": chain}, "on_error": on_error, "epochs": 1}
+        here = list(leat.Loader(ds, 4, **options))
+        assert [b.ids.tolist() for b in here if 3 in b.ids] == []
+        for found, wanted in zip(leat.Loader(ds, 4, **options, device="cuda"), here, strict=True):
             same(found, wanted)
 
 

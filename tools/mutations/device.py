@@ -123,6 +123,20 @@ MUTATIONS = [
         ("c:device/on_card",),
     ),
     Mutation(
+        "a card reads coded bytes that nobody verifies",
+        "src/op/on_card.c",
+        "row->info.rows_length && !row->info.unverified",
+        "row->info.rows_length",
+        ("c:device/on_card",),
+    ),
+    Mutation(
+        "photos that are never verified do not say so",
+        "src/store/access.c",
+        "unverified = s->recheck == LEAT_RECHECK_NEVER",
+        "unverified = false",
+        ("py:test_on_card.py::test_photos_that_are_damaged_and_never_verified_follow_the_policy",),
+    ),
+    Mutation(
         "a card goes on within a byte behind a restart marker",
         "src/device/kernels/photo_scan.cu.h",
         "scan_take(&t->bits, t->bits.n % 8);",

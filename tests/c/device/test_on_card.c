@@ -58,6 +58,7 @@ struct value {
     uint8_t *rows; /* its row index, or NULL */
     size_t rows_length;
     uint8_t health; /* enum leat_health */
+    bool unverified;
 };
 
 static struct value as_it_came(struct photo photo)
@@ -83,6 +84,7 @@ static struct leat_row row_of(const struct value *v, uint64_t key)
                              .key = key,
                              .info = {.form = v->form,
                                       .health = v->health,
+                                      .unverified = v->unverified,
                                       .size = {1, 1},
                                       .rows = v->rows,
                                       .rows_length = (uint32_t)v->rows_length}};
@@ -337,9 +339,12 @@ TEST(coded_bytes_travel_where_they_are_no_more_than_values_of_float32)
     assert_int_equal(coded, 1);
     assert_int_equal(same_pixels(DECODE OP(b, "\"type\": \"Resize\", \"size\": [35, 50]"), "\"a\", \"b\"", &v, 1, 1),
                      0);
-    v.health = LEAT_HEALTH_UNCHECKED; /* damage would be met by the card alone */
-    assert_int_equal(same_pixels(DECODE OP(b, "\"type\": \"Resize\", \"size\": [70, 80]"), "\"a\", \"b\"", &v, 1, 1),
-                     0);
+    for (unsigned unverified = 0; unverified < 2; unverified++) { /* damage would be met by the card alone */
+        v.health = unverified ? LEAT_HEALTH_GOOD : LEAT_HEALTH_UNCHECKED;
+        v.unverified = unverified;
+        assert_int_equal(
+            same_pixels(DECODE OP(b, "\"type\": \"Resize\", \"size\": [70, 80]"), "\"a\", \"b\"", &v, 1, 1), 0);
+    }
     free(v.photo.data);
     free(v.rows);
 }
