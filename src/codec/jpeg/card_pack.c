@@ -1,9 +1,11 @@
 /*
  * The bytes that travel of a JPEG as it came, in one of two ways:
  *
- *     blocks    read by an entropy decoder, packed as rows of the decode-fast form. Only the MCUs that the box needs
- * are read and travel, so rows of blocks begin with the first column of these coded     as the file has them, with the
- * tables of codes, and the places of the row index at which decoders of the card begin
+ *     blocks    read by an entropy decoder, packed as rows of the decode-fast form
+ *     coded     as the file has them, with the tables of codes and the places of the row index
+ *
+ * Of blocks only the MCUs that the box needs are read and travel, so rows begin with the first column of these. Coded
+ * rows travel whole. Decoders of the card begin at the places of the index.
  */
 #include "base/alloc.h"
 #include "base/bytes.h"
@@ -211,6 +213,8 @@ int leat_card_pack_coded(struct leat_card_packer *packer, const struct leat_jpeg
     photo->interval = coded->interval;
     const uint8_t *in = coded_row(coded, first), *last = coded_row(coded, end);
     last += coded->scan_end - last > 2 ? 2 : coded->scan_end - last; /* the last bits, in 0xff and its zero at most */
+    if ((uint64_t)(last - in) > UINT32_MAX / 8)                      /* the card counts bits in 32 */
+        return leat_fail(error, LEAT_E_UNSUPPORTED, "the photo is too large for a card");
     const size_t before =
         photo->n_starts * sizeof(struct leat_card_start) + photo->n_tables * sizeof(struct leat_card_codes);
     w->length = 0;

@@ -80,7 +80,7 @@ int leat_card_pack(struct leat_card_packer *packer, struct leat_jpeg_source *sou
                    struct leat_card_photo *photo, const uint8_t **bytes, struct leat_error *error);
 /* The same, but nothing is decoded: the rows of MCUs that the box needs travel as they are coded, and the card decodes
  * them. For photos that were found whole: damage that a card meets is an error of the batch, too late for a policy.
- * UNSUPPORTED: an unusual order of components, or too many bytes. */
+ * Errors: UNSUPPORTED (an unusual order of components, or too many bytes), NOMEM. */
 int leat_card_pack_coded(struct leat_card_packer *packer, const struct leat_jpeg_coded *coded,
                          const struct leat_card_mcus *mcus, struct leat_card_photo *photo, const uint8_t **bytes,
                          struct leat_error *error);

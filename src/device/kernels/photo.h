@@ -16,8 +16,8 @@
  * its items in turn. A batch whose scratch is too large may come in parts, each placed by itself (leat_card_place).
  *
  * All numbers are integers, and equal those of the processor; but weights, which are computed from doubles by the same
- * operations. A row that makes no sense is a fault of its photo, and its blocks are 0: no kernel reads or writes
- * elsewhere for it.
+ * operations. A row that makes no sense is a fault of its photo: no kernel reads or writes elsewhere for it. Its blocks
+ * are 0, or of a JPEG as it came what the scratch had.
  */
 #ifndef LEAT_DEVICE_KERNELS_PHOTO_H
 #define LEAT_DEVICE_KERNELS_PHOTO_H

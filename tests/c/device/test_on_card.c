@@ -7,11 +7,13 @@
 
 #include <malloc.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "codec/jpeg/fast.h"
 #include "codec/jpeg/fast_format.h"
+#include "codec/jpeg/huffman.h"
 #include "op/program.h"
 
 static struct leat_error error;
@@ -347,6 +349,36 @@ TEST(coded_bytes_travel_where_they_are_no_more_than_values_of_float32)
     }
     free(v.photo.data);
     free(v.rows);
+}
+
+TEST(coded_bytes_whose_bits_no_32_bits_count_do_not_travel)
+{
+    enum { BYTES = 1 << 29 };
+    struct leat_card_packer *cards = leat_card_packer_new();
+    struct leat_jpeg_frame frame = {
+        .width = 16, .height = 16, .n_components = 1, .max_h = 1, .max_v = 1, .mcus_w = 2, .mcus_h = 2};
+    frame.component[0] =
+        (struct leat_jpeg_component){.h = 1, .v = 1, .width = 16, .height = 16, .blocks_w = 2, .blocks_h = 2};
+    const struct leat_card_view view = {.source_size = {16, 16}, .grid = {16, 16}, .window_size = {16, 16}};
+    static const struct leat_jpeg_dc_table dc;
+    static const struct leat_jpeg_ac_table ac;
+    const struct leat_jpeg_mcu mcu = {.n_blocks = 1, .block = {{.dc = &dc, .ac = &ac}}};
+    struct leat_jpeg_row_start starts[2] = {{.bit = 0}, {.bit = 8}};
+    const struct leat_jpeg_rows rows = {.row = starts, .n = 2, .every = 1};
+    uint8_t *const scan = mmap(NULL, BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    assert_true(scan != MAP_FAILED);
+    for (unsigned larger = 0; larger < 2; larger++) {
+        const struct leat_jpeg_coded bytes = {scan, scan + (larger ? BYTES : 80), &mcu, &rows, 2, 0};
+        struct leat_card_photo photo;
+        struct leat_card_mcus mcus;
+        const uint8_t *packed;
+        assert_ok(leat_card_plan_box(&frame, &view, &photo, &mcus, &error));
+        assert_int_equal(leat_card_pack_coded(cards, &bytes, &mcus, &photo, &packed, &error),
+                         larger ? LEAT_E_UNSUPPORTED : LEAT_OK);
+    }
+    assert_non_null(strstr(error.message, "too large for a card"));
+    munmap(scan, BYTES);
+    leat_card_packer_free(cards);
 }
 
 TEST(coded_bytes_that_change_on_their_way_are_pixels_or_a_fault_and_lead_nowhere_else)
