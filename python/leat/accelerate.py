@@ -438,6 +438,12 @@ def _saving() -> Any:
         def state(self) -> dict[str, Any]:
             found = None
             if self.loader is not None:
+                options = self.loader._options
+                if options["world_size"] > 1 and (self.loader._counters or not options["in_order"]):
+                    raise StateError(
+                        "Trainer saves one state for all ranks, and those of loaders with in_order=False or counters= "
+                        "differ: save loader.state_dict() of each rank, and let get_train_dataloader() load it"
+                    )
                 found = self.loader.state_dict()
                 try:
                     json.dumps(found)

@@ -15,14 +15,12 @@ from typing import Any
 _MODULE, _NAME = "accelerate.data_loader", "skip_first_batches"
 
 
-def is_here() -> bool:
-    """Whether Accelerate is imported: then its function takes them. They call this as they open, and as their length
-    is asked for, which Trainer does before it skips.
+def install_if_here() -> None:
+    """If Accelerate is imported, its function takes them. They call this as they open, and as their length is asked
+    for, which Trainer does before it skips.
     """
-    if _MODULE not in sys.modules:
-        return False
-    install()
-    return True
+    if _MODULE in sys.modules:
+        install()
 
 
 @functools.cache
@@ -37,7 +35,7 @@ def install() -> None:
         if isinstance(dataloader, Rest):
             return Rest(dataloader.loader, dataloader.begins + num_batches)
         if hasattr(dataloader, "_begin_at"):
-            return Rest(dataloader, max(num_batches, 0))
+            return Rest(dataloader, num_batches)
         return original(dataloader, num_batches)
 
     for module in list(sys.modules.values()):
@@ -49,7 +47,7 @@ class Rest:
     """A loader whose epochs begin with a later batch. A position that was loaded into it counts instead."""
 
     def __init__(self, loader: Any, begins: int) -> None:
-        self.loader, self.begins = loader, begins
+        self.loader, self.begins = loader, max(begins, 0)
 
     def __iter__(self) -> Iterator[Any]:
         if self.begins >= len(self.loader) and not self.loader._is_within():

@@ -154,6 +154,24 @@ def test_a_reader_of_a_port_skips(skip: Any, tmp_path: Path, place: tuple[int, i
         assert epoch(skip(other, 1)) == epochs[1][3:]
 
 
+def test_ranks_that_share_a_loader_skip(skip: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"RANK": 0, "WORLD_SIZE": 2, "LOCAL_RANK": 0, "LOCAL_WORLD_SIZE": 2}.items():
+        monkeypatch.setenv(name, str(value))
+    monkeypatch.setenv("LEAT_RUNTIME_DIR", str(tmp_path / "ports"))
+    alone = leat.Loader(data(), 4, shuffle=True)
+    whole = [epoch(alone) for _ in range(4)]
+    with leat.Loader(data(), 4, shuffle=True, share="job") as loader:
+        assert loader.stats()["shared"]["attached"]
+        assert [epoch(loader), epoch(skip(loader, 2)), epoch(loader)] == [whole[0], whole[1][2:], whole[2]]
+        rest = skip(loader, 3)
+        rest.set_epoch(1)
+        assert epoch(rest) == whole[1][3:]
+        alone.set_epoch(2)
+        next(iter(alone))
+        loader.load_state_dict(alone.state_dict())
+        assert [epoch(skip(loader, 4)), epoch(skip(loader, 4))] == [whole[2][1:], whole[3][4:]]
+
+
 def test_what_only_a_state_tells_is_said(skip: Any) -> None:
     with pytest.raises(leat.UnsupportedError, match="only a state that was saved says which rows"):
         epoch(skip(MAKE["shuffled"](in_order=False), 2))
@@ -253,6 +271,16 @@ def test_a_sampler_that_json_does_not_hold_is_said(trainer: Any, tmp_path: Path)
         train_dataset=leat.Loader(data(), 4, sampler=Own()),
     )
     with pytest.raises(leat.StateError, match="what a sampler says of itself is no JSON, as Trainer saves it"):
+        made.train()
+
+
+def test_states_that_differ_from_rank_to_rank_are_refused(trainer: Any, tmp_path: Path) -> None:
+    made = trainer.trainer_class("mixin")(
+        trainer.Model(),
+        trainer.arguments(tmp_path, save_strategy="steps", save_steps=2),
+        train_dataset=MAKE["two ranks"](in_order=False),
+    )
+    with pytest.raises(leat.StateError, match="one state for all ranks.*in_order=False.*save loader.state_dict"):
         made.train()
 
 

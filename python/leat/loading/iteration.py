@@ -120,7 +120,7 @@ class Taking(Deciding, Reader):
             RangeError: of a mixture whose epochs end by their sources, the epoch is too far ahead to be known.
         """
         lightning.is_here()
-        skipping.is_here()
+        skipping.install_if_here()
         begins, within = self._core.next_start()
         if self._sampler is None or self.epoch == begins + within - 1:  # its list is known once an epoch has begun
             steps = self._core.steps()

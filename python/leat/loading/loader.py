@@ -310,7 +310,7 @@ class Loader(Planning):
         """Opens the library's loader, with what decides about it and what runs its functions."""
         if not self._options["in_order"] and self._log_dir is not None:
             os.makedirs(self._log_dir, exist_ok=True)
-        skipping.is_here()
+        skipping.install_if_here()
         self._core = self._opened()
         self._open_decisions(mixture, self._leads(), log)
         self._calls = program.calls(self._core, on_error, self._options["weight"])

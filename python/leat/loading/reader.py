@@ -113,7 +113,7 @@ class Reader(Closing):
 
     def __len__(self) -> int:
         """Batches of this rank in an epoch."""
-        skipping.is_here()
+        skipping.install_if_here()
         steps: int = self._core.steps()
         return steps
 

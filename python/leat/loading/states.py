@@ -110,8 +110,7 @@ class Stateful(Taking):
 
     def _is_within(self) -> bool:
         """Whether the next iteration begins within an epoch, where a state was loaded."""
-        within: bool = self._core.next_start()[1]
-        return within
+        return self._loaded and is_within(self.state_dict())
 
     def _begin_at(self, step: int) -> None:
         """Makes the next iteration begin with that batch of its epoch, as if the state had been taken there. A position
@@ -120,16 +119,14 @@ class Stateful(Taking):
         Raises:
             leat.UnsupportedError: what was decided meanwhile decides about the batch, too.
         """
-        epoch, within = self._core.next_start()
-        if within or not step:
+        if not step or self._is_within():
             return
         if self._feedback is not None or (self._mixture is not None and self._mixture.algorithm is not None):
             raise UnsupportedError(
                 "which rows a batch has follows from what was reported of those before: load_state_dict() goes on"
             )
-        if self._sampler is not None:
-            self._read_sampler()
-        self.load_state_dict(counted(json.loads(self._core.state_at(epoch, step))))
+        iter(self)  # which says the epoch, and reads the list of a sampler
+        self.load_state_dict(counted(json.loads(self._core.state_at(self.epoch, step))))
 
     def _leave_epoch(self) -> None:
         """Makes the epoch begin next that follows the one of the loaded state, if that was taken within it."""

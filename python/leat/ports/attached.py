@@ -184,7 +184,7 @@ class Attached(Reader):
         options: dict[str, Any],
         there: on_card.OnCard | None,
     ) -> None:
-        skipping.is_here()
+        skipping.install_if_here()
         self._key = options["key"]
         self.name = name  #: of the port
         self.about: dict[str, Any] = json.loads(core.about())  #: the port's description of itself
@@ -238,7 +238,7 @@ class Attached(Reader):
         """
         if not step or self._is_within():
             return
-        self._core.start()  # which says the epoch
+        iter(self)  # which says the epoch
         state = self.state_dict()
         row = step * self.batch_size * self.world_size
         self.load_state_dict({**state, "at": {**state["at"], "row": row}, "step": step})
